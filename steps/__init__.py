@@ -1,0 +1,1 @@
+"""The programs inside the DAG: detect, run, parse, evaluate, isolate, aggregate."""

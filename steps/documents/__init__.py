@@ -1,0 +1,97 @@
+"""The documents that cross a step boundary, versioned and typed.
+
+Plan (detect) → RunRecord (run) → Measurements (parse) → Verdict (evaluate) → Report (aggregate).
+"""
+
+from __future__ import annotations
+
+from steps.documents.base import API_VERSION, Document, dump, load
+from steps.documents.measurements import (
+    Completeness,
+    DiagnosticRow,
+    Entity,
+    Evidence,
+    Figure,
+    Finding,
+    Measurements,
+    NcclRow,
+    RankPlace,
+    ReadMode,
+    TrainingStep,
+)
+from steps.documents.plan import (
+    Bounds,
+    Cohort,
+    Exclusion,
+    Group,
+    NodeFacts,
+    Plan,
+    PlannedCategory,
+    PlannedPart,
+)
+from steps.documents.record import (
+    LogFile,
+    NodeEvent,
+    RunFailure,
+    RunOutcome,
+    RunRecord,
+)
+from steps.documents.report import (
+    CategoryReport,
+    Coverage,
+    NodeReport,
+    NodeStatus,
+    Report,
+    Result,
+)
+from steps.documents.verdict import (
+    ExpressionResult,
+    GroupVerdict,
+    NodeVerdict,
+    Outcome,
+    ReasonGiven,
+    Verdict,
+)
+
+__all__ = [
+    "API_VERSION",
+    "Bounds",
+    "CategoryReport",
+    "Cohort",
+    "Completeness",
+    "Coverage",
+    "DiagnosticRow",
+    "Document",
+    "Entity",
+    "Evidence",
+    "Exclusion",
+    "ExpressionResult",
+    "Figure",
+    "Finding",
+    "Group",
+    "GroupVerdict",
+    "LogFile",
+    "Measurements",
+    "NcclRow",
+    "NodeEvent",
+    "NodeFacts",
+    "NodeReport",
+    "NodeStatus",
+    "NodeVerdict",
+    "Outcome",
+    "Plan",
+    "PlannedCategory",
+    "PlannedPart",
+    "RankPlace",
+    "ReadMode",
+    "ReasonGiven",
+    "Report",
+    "Result",
+    "RunFailure",
+    "RunOutcome",
+    "RunRecord",
+    "TrainingStep",
+    "Verdict",
+    "dump",
+    "load",
+]

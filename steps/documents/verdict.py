@@ -1,0 +1,107 @@
+"""The Verdict: the judgment of one category, per group and per node."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from catalog.model import Model
+from catalog.reasons import Effect, Kind
+from steps.documents.base import Document
+from steps.documents.measurements import Entity, Evidence, Figure
+from steps.documents.plan import Group
+
+
+class Outcome(StrEnum):
+    """A judgment: proven good, proven bad, or not proven."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class ReasonGiven(Model):
+    """One reason code with what it rests on.
+
+    Attributes:
+        code: reason code.
+        effect, kind: of this code here.
+        message: for people, with the numbers.
+        entities: what it is about.
+        evidence: lines that prove it.
+        group: the group whose run gave it.
+    """
+
+    code: str
+    effect: Effect
+    kind: Kind
+    message: str
+    entities: tuple[Entity, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    group: str | None = None
+    remedy: str | None = None
+
+
+class ExpressionResult(Model):
+    """One expression with the numbers put in.
+
+    Attributes:
+        key: name of the bar.
+        expression: the CEL text.
+        outcome: PASS when true, FAIL when false, INCONCLUSIVE when it could not be evaluated.
+        with_values: the expression with its values put in: ``373.2 >= 0.9 * 386.6``.
+        values: the values it used.
+        message: why it could not be evaluated.
+        source: where the bar comes from.
+        code: the detail code that a false result gives.
+    """
+
+    key: str
+    expression: str
+    outcome: Outcome
+    with_values: str
+    values: dict[str, float | int | str] = {}
+    message: str | None = None
+    source: str | None = None
+    code: str = "ThresholdViolation"
+
+
+class GroupVerdict(Model):
+    """The judgment of one job."""
+
+    group: Group
+    outcome: Outcome
+    reasons: tuple[ReasonGiven, ...] = ()
+    expressions: tuple[ExpressionResult, ...] = ()
+    figures: dict[str, Figure] = {}
+    duration_seconds: float = 0.0
+    facts: dict[str, str] = {}
+
+
+class NodeVerdict(Model):
+    """The judgment of one node in one category.
+
+    Attributes:
+        outcome: FAIL only on evidence about this node itself.
+        reason: NVCRE's per-node reason when failed.
+        decided_by: id of the group whose run decided it.
+        suspect: the node was in a failed group and neither cleared nor proven.
+    """
+
+    node: str
+    outcome: Outcome
+    reason: Literal["ThresholdViolation", "HardwareFailureDetected", "WorkloadFailed"] | None = None
+    reasons: tuple[ReasonGiven, ...] = ()
+    decided_by: str | None = None
+    suspect: bool = False
+
+
+class Verdict(Document):
+    """Written by evaluate, one per category."""
+
+    kind: Literal["Verdict"] = "Verdict"
+    category: str
+    outcome: Outcome
+    reasons: tuple[ReasonGiven, ...] = ()
+    groups: tuple[GroupVerdict, ...] = ()
+    nodes: tuple[NodeVerdict, ...] = ()

@@ -1,0 +1,1 @@
+"""Reads what the tools printed: pure streaming parsers that produce Measurements."""

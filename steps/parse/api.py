@@ -1,0 +1,116 @@
+"""What every parser is told, what it is fed and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from steps.documents import (
+    Completeness,
+    Figure,
+    Finding,
+    RankPlace,
+    ReadMode,
+)
+from steps.documents.measurements import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseContext:
+    """What is known about a run besides its output; everything may be unknown.
+
+    Attributes:
+        category: category id, for example communication/nccl-all-reduce.
+        tool: the tool the category runs, which settles doubtful output.
+        exit_code: of the tool.
+        node: the node that a per-node output was taken from.
+        nodes: nodes of the group, in rank order.
+        gpus_per_node: GPUs that the profile has on each node.
+        nics_per_node: network devices that the profile has on each node.
+        transport: network names that prove the fabric of the platform; empty where any is right.
+        max_bytes: the largest message size that was asked for.
+        diag_level: the DCGM level that was asked for.
+        nvlink: whether the GPUs are joined by NVLink.
+        multi_node_nvlink: whether NVLink spans nodes (IMEX in use).
+        warmup_steps: training steps that do not count; None leaves it to the parser's default.
+        gpus: GPUs of the whole job.
+        tokens_per_step: global batch size times sequence length.
+        rank_nodes: node by rank, from the launcher.
+    """
+
+    category: str | None = None
+    tool: Literal["nccl", "dcgm", "training"] | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    nodes: tuple[str, ...] = ()
+    gpus_per_node: int | None = None
+    nics_per_node: int | None = None
+    transport: tuple[str, ...] = ()
+    max_bytes: int | None = None
+    diag_level: int | None = None
+    nvlink: bool | None = None
+    multi_node_nvlink: bool | None = None
+    warmup_steps: int | None = None
+    gpus: int | None = None
+    tokens_per_step: int | None = None
+    rank_nodes: Mapping[int, str] = field(default_factory=dict)
+
+
+class Line(NamedTuple):
+    """One line of text output.
+
+    Attributes:
+        number: 1-based, in the raw output.
+        text: without tags of mpirun, srun or pod log prefixes, without ANSI codes and CR.
+        rank: rank from a tag such as ``[1,7]<stdout>:`` or ``[rank5]:``.
+        host: host from a prefix such as ``node-b:``, where it is surely one.
+        ended: False for the last line when the output ends without a newline.
+    """
+
+    number: int
+    text: str
+    rank: int | None = None
+    host: str | None = None
+    ended: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """What one scanner found in one output.
+
+    Attributes:
+        mode: the kind of output it reads.
+        claimed: number of lines it recognised as its own; 0 means the output is of another kind.
+        completeness: None from scanners that cannot tell, such as kernel lines inside a log.
+    """
+
+    mode: ReadMode
+    claimed: int = 0
+    tool: str | None = None
+    operation: str | None = None
+    completeness: Completeness | None = None
+    figures: dict[str, Figure] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    ranks: list[RankPlace] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Scanner(Protocol):
+    """Reads text line by line in one pass with bounded memory.
+
+    Attributes:
+        needles: byte strings of which a raw line must contain at least one to be worth feeding;
+            empty means that the scanner wants every line. The reader uses them to skip the mass
+            of lines quickly.
+    """
+
+    needles: tuple[bytes, ...]
+
+    def feed(self, line: Line) -> None:
+        """Take one line."""
+
+    def finish(self, context: ParseContext) -> Part:
+        """Return what was found; never raises, whatever was fed."""
