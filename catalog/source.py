@@ -141,9 +141,8 @@ def _real(problem: ErrorDetails, source: Source) -> Path_:
     path: list[str | int] = []
     data = source.data
     for step in problem["loc"]:
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+        in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
+        if in_list or (isinstance(data, dict) and step in data):
             data = data[step]
         elif problem["type"] not in {"missing", "extra_forbidden"} or step != problem["loc"][-1]:
             continue
