@@ -20,6 +20,7 @@ from steps.documents.measurements import (
     TrainingStep,
 )
 from steps.documents.plan import (
+    BarSet,
     Bounds,
     Cohort,
     Exclusion,
@@ -55,6 +56,7 @@ from steps.documents.verdict import (
 
 __all__ = [
     "API_VERSION",
+    "BarSet",
     "Bounds",
     "CategoryReport",
     "Cohort",

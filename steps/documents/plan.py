@@ -91,12 +91,30 @@ class Group(Model):
     iteration: int = 1
 
 
+class BarSet(Model):
+    """The bars for groups of one size; the reference moves with the number of nodes.
+
+    Attributes:
+        nodes: size of the group.
+        bars: what must hold.
+        missing: why bars are missing, as code and message; makes the verdict inconclusive.
+    """
+
+    nodes: int
+    bars: tuple[Bar, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+
 class PlannedPart(Model):
-    """One category on one cohort."""
+    """One category on one cohort.
+
+    Attributes:
+        bars: one set for every size that a group can have, isolation runs included.
+    """
 
     cohort: str
     workload: Workload
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[BarSet, ...] = ()
     groups: tuple[Group, ...]
 
 

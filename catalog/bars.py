@@ -1,0 +1,205 @@
+"""Stages, reference figures, and the bars that follow from them.
+
+Pure: the same entry, stage, hardware and group size always give the same bars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field
+
+from catalog.entry import BarTemplate, Entry
+from catalog.errors import InputError, Place
+from catalog.expressions import check_threshold
+from catalog.model import Model, suggestion
+from catalog.resolved import Bar, Origin, Setting
+
+Missing = tuple[tuple[str, str], ...]
+
+
+class Stage(Model):
+    """How high the bars of a stage are; see ``stages.yaml`` for the meaning of each field."""
+
+    says: str
+    fraction: Annotated[float, Field(gt=0, le=1)]
+    max_dip: float
+    max_step_time_spread: float
+    min_steps: int
+    require_reference: bool
+
+
+class Reference(Model):
+    """A published figure; see ``references.yaml`` for the meaning of each field."""
+
+    figure: str
+    operation: str
+    path: Literal["fabric", "nvlink", "nic"]
+    gpu: str
+    platforms: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    mnnvl: bool | None = None
+    nodes: tuple[int, int]
+    value: Annotated[float, Field(gt=0)]
+    size: str | None = None
+    kind: Literal["measured", "floor", "wire"]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What a bar depends on besides entry, stage and group size."""
+
+    platform: str
+    gpu_architecture: str
+    gpus_per_node: int
+    instance_type: str | None = None
+    profile: str | None = None
+
+
+def _data(name: str) -> Any:
+    return yaml.safe_load(resources.files("catalog").joinpath(name).read_text(encoding="utf-8"))
+
+
+@cache
+def stages() -> dict[str, Stage]:
+    """Return the stages, mildest first."""
+    return {name: Stage.model_validate(item) for name, item in _data("stages.yaml").items()}
+
+
+@cache
+def references() -> tuple[Reference, ...]:
+    """Return the published figures, in the order in which they are tried."""
+    return tuple(Reference.model_validate(item) for item in _data("references.yaml"))
+
+
+def find_stage(name: str, place: Place | None = None) -> Stage:
+    """Return a stage by name.
+
+    Raises:
+        InputError: no such stage.
+    """
+    if name in stages():
+        return stages()[name]
+    hint = suggestion(name, stages()) or f"one of {', '.join(stages())}"
+    raise InputError(f"there is no stage {name!r}", place, hint)
+
+
+def find_reference(
+    entry: Entry, figure: str, hardware: Hardware, *, nodes: int, mnnvl: bool
+) -> Reference | None:
+    """Return the first published figure that fits, or None."""
+    path = entry.facts.get("path", "fabric")
+    if path == "fabric" and nodes == 1 and entry.tool == "nccl":
+        path = "nvlink"
+    for row in references():
+        if (
+            (row.figure, row.operation, row.path) == (figure, entry.operation, path)
+            and row.gpu == hardware.gpu_architecture
+            and row.nodes[0] <= nodes <= row.nodes[1]
+            and (not row.platforms or hardware.platform in row.platforms)
+            and (not row.instance_types or hardware.instance_type in row.instance_types)
+            and (row.mnnvl is None or row.mnnvl == mnnvl)
+        ):
+            return row
+    return None
+
+
+def bars_for(
+    entry: Entry,
+    stage: str,
+    hardware: Hardware,
+    nodes: int,
+    options: Mapping[str, Setting],
+) -> tuple[tuple[Bar, ...], Missing]:
+    """Work out what must hold for groups of ``nodes`` nodes.
+
+    Thresholds of the certification replace the stage's bar of the same key, or all of them with
+    ``replaceBars``.
+
+    Returns:
+        The bars, and why bars are missing: NO_THRESHOLD with a message for each.
+
+    Raises:
+        InputError: no such stage.
+        ExpressionError: a threshold of the certification is no valid CEL.
+    """
+    thresholds = options.get("thresholds")
+    own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
+    rules = find_stage(stage)
+    replace_all = bool(options["replaceBars"].value) if "replaceBars" in options else False
+    bars: list[Bar] = []
+    missing: list[tuple[str, str]] = []
+    for template in entry.bars:
+        if template.key in own or (replace_all and own):
+            continue
+        if template.stages and stage not in template.stages:
+            continue
+        bar, why = _bar(template, entry, stage, rules, hardware, nodes, options)
+        if bar:
+            bars.append(bar)
+        elif rules.require_reference:
+            missing.append(("NO_THRESHOLD", why))
+    for key, text in own.items():
+        assert thresholds is not None
+        check_threshold(
+            key, text, entry.tool, Place(thresholds.origin.file, thresholds.origin.line)
+        )
+        bars.append(Bar(key=key, expression=text, code=_code(entry, key), origin=thresholds.origin))
+    return tuple(bars), tuple(missing)
+
+
+def _bar(template: BarTemplate, stage: str, hardware: Hardware, reference: Reference | None) -> Bar:
+    rules = find_stage(stage)
+    known = {
+        "fraction": rules.fraction,
+        "maxDip": rules.max_dip,
+        "maxStepTimeSpread": rules.max_step_time_spread,
+        "minSteps": float(rules.min_steps),
+        "gpusPerNode": float(hardware.gpus_per_node),
+    }
+    source = None
+    if reference:
+        known["reference"] = reference.value
+        source = f"{reference.source} ({reference.kind}"
+        source += f", {reference.size})" if reference.size else ")"
+    return Bar(
+        key=template.key,
+        expression=template.expression,
+        values={name: known[name] for name in template.uses},
+        code=template.code,
+        source=source,
+        origin=Origin(rule=f"stage {stage}", file="catalog/stages.yaml", source=source),
+        optional=template.optional,
+    )
+
+
+def _no_reference(template: BarTemplate, entry: Entry, hardware: Hardware, nodes: int) -> str:
+    where = hardware.instance_type or hardware.platform
+    return (
+        f"no published {template.key} of {entry.id} for {hardware.gpu_architecture} on {where} "
+        f"with {nodes} node{'s' if nodes != 1 else ''}; state a bar in thresholds"
+    )
+
+
+def _mnnvl(hardware: Hardware, options: Mapping[str, Setting]) -> bool:
+    """NVLink across nodes is on by default where the hardware has it, as in NVCRE."""
+    setting = options.get("enableMNNVL")
+    if setting is not None and setting.value is not None:
+        return bool(setting.value)
+    return hardware.gpu_architecture in {"gb200", "gb300"}
+
+
+def _code(entry: Entry, key: str) -> str:
+    """Name the detail code of a threshold of the user's own by what the key measures."""
+    for template in entry.bars:
+        if template.key == key:
+            return template.code
+    if entry.tool == "nccl":
+        return "NCCL_HIGH_LATENCY" if key == "smallMessageLatencyUs" else "NCCL_LOW_BANDWIDTH"
+    return "TRAIN_SLOW" if entry.tool == "training" else "ThresholdViolation"

@@ -1,0 +1,129 @@
+"""Catalog entries: what can be certified, as data."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from catalog.errors import InputError, Place
+from catalog.model import Model, suggestion
+from catalog.resolved import Launcher
+from catalog.source import only_mapping, parse_documents, read_one, validate
+
+Tool = Literal["nccl", "dcgm", "training"]
+
+
+class BarTemplate(Model):
+    """A bar of an entry before stage and hardware are known.
+
+    Attributes:
+        key: threshold key; a certification's threshold of the same key replaces the bar.
+        expression: CEL over the figures of the tool and the names in ``uses``.
+        uses: ``reference`` (published figure for the hardware), ``fraction`` (of the stage),
+            ``gpusPerNode``, ``maxDip``, ``minSteps`` …; see `catalog.bars`.
+        code: detail code of a false result.
+        stages: stages that apply it; empty means all.
+        optional: a figure that the output lacks skips the bar.
+    """
+
+    key: str
+    expression: str
+    uses: tuple[str, ...] = ()
+    code: str = "ThresholdViolation"
+    stages: tuple[str, ...] = ()
+    optional: bool = False
+
+
+class Entry(Model):
+    """One category of the catalog.
+
+    Attributes:
+        id: ``domain/name``.
+        tool: whose output it is, which settles figures and parser.
+        operation: collective of nccl-tests, or the diagnostic level, or the model.
+        launcher: how it is started.
+        scale: default scale; ``scales`` lists the allowed ones.
+        min_nodes: fewest nodes of a group.
+        min_gpus: fewest GPUs of a job.
+        diag_level: DCGM level that is asked for.
+        command: words with ``${option}`` placeholders; resolved by `catalog.resolve`.
+        options: options it takes, with their defaults; null where there is no default.
+        env: environment of the ranks; ``${mnnvl}`` becomes 1 or 0.
+        resources: CPU and memory limits and requests of a worker.
+        pod: further parts of the worker pod, fragments of the Kubernetes API.
+        facts: further figures of the entry that the resolver uses (parallelism, sizes).
+        bars: expressions by stage.
+        source: where image, command and settings come from.
+    """
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
+    title: str
+    description: str
+    tool: Tool
+    operation: str
+    launcher: Launcher
+    scale: Literal["full-scale", "intra-node"]
+    scales: tuple[str, ...]
+    min_nodes: Annotated[int, Field(ge=1)] = 1
+    min_gpus: Annotated[int, Field(ge=1)] = 1
+    diag_level: int | None = None
+    image: str
+    command: tuple[str, ...]
+    options: dict[str, Any] = {}
+    env: dict[str, str] = {}
+    resources: dict[str, dict[str, str]] = {}
+    pod: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    bars: tuple[BarTemplate, ...] = ()
+    source: str
+
+
+@cache
+def builtin_entries() -> dict[str, Entry]:
+    """Return the entries that ship, by id.
+
+    Raises:
+        InputError: a shipped file is damaged.
+    """
+    found: dict[str, Entry] = {}
+    for domain in sorted(_entries_root().iterdir(), key=lambda item: item.name):
+        if not domain.is_dir():
+            continue
+        for file in sorted(domain.iterdir(), key=lambda item: item.name):
+            if file.name.endswith(".yaml"):
+                name = f"catalog/entries/{domain.name}/{file.name}"
+                text = file.read_text(encoding="utf-8")
+                entry = validate(only_mapping(parse_documents(text, name), name), Entry)
+                found[entry.id] = entry
+    return found
+
+
+def _entries_root() -> Traversable:
+    return resources.files("catalog").joinpath("entries")
+
+
+def read_entry(path: Path) -> Entry:
+    """Read an entry file of the user's own.
+
+    Raises:
+        InputError: with file, line and field.
+    """
+    return validate(read_one(path), Entry)
+
+
+def find_entry(name: str, place: Place | None = None) -> Entry:
+    """Return an entry by id.
+
+    Raises:
+        InputError: no such entry; the hint names the nearest.
+    """
+    entries = builtin_entries()
+    if name in entries:
+        return entries[name]
+    hint = suggestion(name, entries) or f"one of {', '.join(entries)}"
+    raise InputError(f"there is no catalog entry {name!r}", place, hint)
