@@ -132,6 +132,8 @@ def bars_for(
     thresholds = options.get("thresholds")
     own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
     rules = find_stage(stage)
+    thresholds = options.get("thresholds")
+    own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
     replace_all = bool(options["replaceBars"].value) if "replaceBars" in options else False
     bars: list[Bar] = []
     missing: list[tuple[str, str]] = []
@@ -140,17 +142,24 @@ def bars_for(
             continue
         if template.stages and stage not in template.stages:
             continue
-        bar, why = _bar(template, entry, stage, rules, hardware, nodes, options)
-        if bar:
-            bars.append(bar)
-        elif rules.require_reference:
-            missing.append(("NO_THRESHOLD", why))
-    for key, text in own.items():
-        assert thresholds is not None
-        check_threshold(
-            key, text, entry.tool, Place(thresholds.origin.file, thresholds.origin.line)
-        )
-        bars.append(Bar(key=key, expression=text, code=_code(entry, key), origin=thresholds.origin))
+        reference = None
+        if "reference" in template.uses:
+            figure = "busBandwidthGBps" if entry.tool == "nccl" else template.key
+            mnnvl = _mnnvl(hardware, options)
+            reference = find_reference(entry, figure, hardware, nodes=nodes, mnnvl=mnnvl)
+            if reference is None:
+                if rules.require_reference:
+                    missing.append(
+                        ("NO_THRESHOLD", _no_reference(template, entry, hardware, nodes))
+                    )
+                continue
+        bars.append(_bar(template, stage, hardware, reference))
+    if thresholds:
+        place = Place(thresholds.origin.file, thresholds.origin.line)
+        for key, text in own.items():
+            check_threshold(key, text, entry.tool, place)
+            code = _code(entry, key)
+            bars.append(Bar(key=key, expression=text, code=code, origin=thresholds.origin))
     return tuple(bars), tuple(missing)
 
 

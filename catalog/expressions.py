@@ -79,15 +79,14 @@ class Expression:
         text, at = "", 0
         for token in found:
             start, end = token.start_pos or 0, token.end_pos or 0
-            value = values.get(str(token))
-            if start < at or value is None:
+            shown: Any = values.get(str(token))
+            if start < at or shown is None:
                 continue
-            shown = value
-            if isinstance(value, Mapping):
+            if isinstance(shown, Mapping):
                 index = re.match(r"\s*\[\s*(['\"])(.*?)\1\s*\]", self.text[end:])
-                if not index or index[2] not in value:
+                if not index or index[2] not in shown:
                     continue
-                shown, end = value[index[2]], end + index.end()
+                shown, end = shown[index[2]], end + index.end()
             text += self.text[at:start] + format_value(shown)
             at = end
         return text + self.text[at:]
