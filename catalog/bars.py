@@ -129,8 +129,6 @@ def bars_for(
         InputError: no such stage.
         ExpressionError: a threshold of the certification is no valid CEL.
     """
-    thresholds = options.get("thresholds")
-    own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
     rules = find_stage(stage)
     thresholds = options.get("thresholds")
     own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
@@ -149,9 +147,8 @@ def bars_for(
             reference = find_reference(entry, figure, hardware, nodes=nodes, mnnvl=mnnvl)
             if reference is None:
                 if rules.require_reference:
-                    missing.append(
-                        ("NO_THRESHOLD", _no_reference(template, entry, hardware, nodes))
-                    )
+                    why = _no_reference(template, entry, hardware, nodes)
+                    missing.append(("NO_THRESHOLD", why))
                 continue
         bars.append(_bar(template, stage, hardware, reference))
     if thresholds:

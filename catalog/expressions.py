@@ -130,8 +130,8 @@ def compile_expression(
             raise ExpressionError(f"names unknown {name!r}: {text}", place, hint)
     for function in sorted(_called(expression._tree)):
         if function not in _FUNCTIONS:
-            hint = suggestion(function, _FUNCTIONS)
-            raise ExpressionError(f"calls unknown function {function!r}: {text}", place, hint)
+            near = suggestion(function, _FUNCTIONS)
+            raise ExpressionError(f"calls unknown function {function!r}: {text}", place, near)
     try:
         expression.evaluate(names)
     except ExpressionError as error:
