@@ -264,6 +264,18 @@ class Spec(Options):
     limits: Limits = Limits()
     parallel_categories: Flag = False
 
+    @field_validator("categories")
+    @classmethod
+    def _categories_once(
+        cls, categories: tuple[CategoryRequest, ...]
+    ) -> tuple[CategoryRequest, ...]:
+        # Documents and verdicts are kept by category, so the second would overwrite the first.
+        names = [category.id for category in categories]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise ValueError(f"requests {twice} twice; write a second certification for it")
+        return categories
+
 
 class Metadata(Model):
     """Kubernetes metadata, as far as a certification uses it."""

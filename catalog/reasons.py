@@ -45,6 +45,7 @@ class Reason(Model):
         effect: what it does to a verdict unless a finding says otherwise.
         says: one line for people.
         remedy: what to do next, where something general can be said.
+        heals: the same run may succeed when it is tried again; only infrastructure codes.
     """
 
     code: str
@@ -52,6 +53,7 @@ class Reason(Model):
     effect: Effect
     says: str
     remedy: str | None = None
+    heals: bool = False
 
 
 @cache

@@ -58,13 +58,18 @@ class Workload(Model):
         env: environment of the ranks, by variable.
         resources: extended and other resources of one worker pod, by resource name.
         gpus_per_node: GPUs of each node that the run uses.
-        nics_per_node: NIC devices requested per node; 0 requests none.
+        nics_per_node: NIC devices of each node that carry the traffic; 0 where none is asked for.
+            ``resources`` says how many units are requested, which can differ (``rdma/ib: 1``).
         nic_resource: extended resource of the NICs, value None when none is requested.
         transport: network names that NCCL prints when the fabric of the platform is in use; empty
             where any is right.
+        nvlink: whether NVLink joins the GPUs of a node; None where no profile tells.
+        mnnvl: whether NVLink across nodes is in use.
         pod: further parts of the worker pod (capabilities, hostNetwork, privileged, shmSize,
             tolerations, annotations, volumes, volumeMounts, initContainers, sidecars,
             resourceClaims, …), by name; values are fragments of the Kubernetes API.
+        launch: how the command is started on the ranks: mpirun, flags, mca, forwardEnv, unsetEnv,
+            removePaths, sourceScripts; see `catalog.profile_model.LaunchParts`.
         timeout_seconds: bound of one job.
     """
 
@@ -78,7 +83,10 @@ class Workload(Model):
     nics_per_node: Setting
     nic_resource: Setting
     transport: Setting
+    nvlink: bool | None = None
+    mnnvl: bool | None = None
     pod: dict[str, Setting] = {}
+    launch: dict[str, Setting] = {}
     timeout_seconds: Setting
 
 

@@ -132,7 +132,14 @@ def validate(source: Source, model: type[M]) -> M:
         return model.model_validate(source.data)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=True)
-        first = min(problems, key=lambda p: source.place(_real(p, source)).line or 0)
+        paths = [_real(problem, source) for problem in problems]
+        # A list whose items are wrong is also "too short": the items are the cause.
+        causes = [
+            problem
+            for problem, path in zip(problems, paths, strict=True)
+            if not any(len(other) > len(path) and other[: len(path)] == path for other in paths)
+        ]
+        first = min(causes, key=lambda p: source.place(_real(p, source)).line or 0)
         raise _explain(first, source, model) from error
 
 
@@ -160,7 +167,8 @@ def _explain(problem: ErrorDetails, source: Source, model: type[Model]) -> Input
         case "missing":
             return source.error("is required", path)
         case _:
-            message = problem["msg"].removeprefix("Value error, ")
+            message = problem["msg"].removeprefix("Value error, ").replace("should", "must")
+            message = message.removeprefix("Input ").removeprefix("String ")
             message = message[:1].lower() + message[1:]
             value = problem["input"]
             if isinstance(value, (str, int, float, bool)) and repr(value) not in message:

@@ -1,0 +1,1 @@
+"""The `readiness` command: thin shells around the cores."""

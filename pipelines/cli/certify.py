@@ -1,0 +1,140 @@
+"""`readiness certify`: run a certification locally."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from steps.aggregate.text import render_text
+from steps.run.fleet import load_fleet
+
+from catalog.certification import load_certification
+from catalog.errors import InputError, Place
+from catalog.quantity import format_duration
+from pipelines.cli.exits import EXIT_HELP, exit_of
+from pipelines.cli.output import stderr_console, terminal_width, wants_colour
+from pipelines.local import certify
+from steps.documents import Group, PlannedCategory, RunRecord, Verdict
+from steps.store import DirectoryStore
+
+EXAMPLE = """
+**Example**
+
+`readiness certify examples/certification.yaml --fleet examples/fleet.yaml --out out`
+"""
+
+CertificationFile = Annotated[
+    Path, typer.Argument(metavar="CERTIFICATION.yaml", help="The certification to run.")
+]
+FleetFile = Annotated[
+    Path,
+    typer.Option("--fleet", metavar="FLEET.yaml", help="Nodes with recorded or simulated runs."),
+]
+ProfileFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="FILE|DIR", help="Profiles of your own, beside ours."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command("certify", epilog=EXIT_HELP, help=_HELP)
+    def command(
+        certification: CertificationFile,
+        fleet: FleetFile,
+        out: Annotated[
+            Path,
+            typer.Option(
+                "--out", metavar="DIR", help="Where every document of the run goes; new or empty."
+            ),
+        ],
+        profiles: ProfileFiles = None,
+        *,
+        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    ) -> None:
+        loaded, source = load_certification(certification)
+        sources = load_fleet(fleet)
+        _require_empty(out)
+        console = stderr_console()
+        with _Shown(console, quiet=quiet) as progress:
+            report = certify(
+                loaded,
+                sources,
+                DirectoryStore(out),
+                text=source,
+                profiles=profiles or (),
+                progress=progress,
+            )
+        for unused in getattr(sources, "unused", list)():
+            console.print(f"readiness: warning: {unused}", markup=False)
+        sys.stdout.write(render_text(report, colour=wants_colour(), width=terminal_width()))
+        if not quiet:
+            console.print(f"Documents are in {out}; open {out / 'report.html'}", markup=False)
+        raise typer.Exit(exit_of(report.result))
+
+
+_HELP = f"""Run a certification against a fleet on this machine and print its report.
+{EXAMPLE}"""
+
+
+def _require_empty(out: Path) -> None:
+    """Documents of two runs must never lie in one directory."""
+    place = Place("--out")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is no directory", place)
+    if out.is_dir() and any(out.iterdir()):
+        raise InputError(f"{out} is not empty", place, "name a new directory")
+
+
+class _Shown:
+    """Progress on stderr: a moving bar on a terminal, one line for each event elsewhere."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self.console = console
+        self.quiet = quiet
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=None)
+
+    def __enter__(self) -> _Shown:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False, soft_wrap=True)
+
+    def category(self, planned: PlannedCategory, groups: int) -> None:
+        self.bar.update(self.task, description=planned.id, total=groups, completed=0)
+        plural = "" if groups == 1 else "s"
+        self._say(f"{planned.id}: {groups} group{plural}, {planned.scale}")
+
+    def group_done(self, category: str, group: Group, record: RunRecord) -> None:
+        seconds = (record.ended - record.started).total_seconds()
+        if group.purpose == "isolate":
+            pair = " + ".join(group.nodes)
+            self._say(
+                f"  isolation {group.id} ({pair}): {record.outcome} after "
+                f"{format_duration(seconds)}"
+            )
+        elif record.outcome != "completed":
+            self._say(f"  {group.id}: {record.outcome} after {format_duration(seconds)}")
+        self.bar.advance(self.task)
+
+    def verdict(self, verdict: Verdict) -> None:
+        self._say(f"{verdict.category}: {verdict.outcome}")

@@ -1,0 +1,66 @@
+"""Tool outputs that a person names: files, directories and standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from catalog.errors import InputError, Place
+
+OutputFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Tool outputs, gzipped or not; a directory stands for all its files, - for stdin.",
+    ),
+]
+
+
+def expand(names: list[str]) -> list[str]:
+    """Replace directories by the files below them, in name order; hidden files are left out.
+
+    Raises:
+        InputError: a path does not exist, or a directory holds no file.
+    """
+    found: list[str] = []
+    for name in names:
+        path = Path(name)
+        if name == "-" or path.is_file():
+            found.append(name)
+        elif path.is_dir():
+            below = sorted(
+                item
+                for item in path.rglob("*")
+                if item.is_file()
+                and not any(part.startswith(".") for part in item.relative_to(path).parts)
+            )
+            if not below:
+                raise InputError("is a directory without files", Place(name))
+            found += [str(item) for item in below]
+        elif path.exists():
+            found.append(name)
+        else:
+            raise InputError("does not exist", Place(name))
+    return list(dict.fromkeys(found))
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for ``-``.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(name).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", Place(name)) from error

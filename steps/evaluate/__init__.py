@@ -1,0 +1,1 @@
+"""Judges measurements: per expression, per group, per category and node."""

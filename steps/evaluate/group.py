@@ -1,0 +1,187 @@
+"""The verdict of one group: fail closed.
+
+PASS needs complete data, no finding against it, and at least one expression that is true.
+FAIL needs proof: a finding that fails by itself, or a false expression over complete data.
+Everything else is INCONCLUSIVE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.reasons import Effect, Kind, reason
+from steps.documents import (
+    BarSet,
+    Completeness,
+    DiagnosticRow,
+    Entity,
+    ExpressionResult,
+    Group,
+    GroupVerdict,
+    Measurements,
+    NodeEvent,
+    Outcome,
+    ReasonGiven,
+    RunOutcome,
+    RunRecord,
+)
+from steps.evaluate.expressions import explain, judge_bars
+from steps.evaluate.reasons import from_finding, give, worst_first
+
+_UNREAD = {
+    Completeness.CUT_OFF: "LOG_TRUNCATED",
+    Completeness.EMPTY: "LOG_EMPTY",
+    Completeness.UNKNOWN_SCHEMA: "LOG_UNREADABLE",
+    Completeness.ABORTED: "WorkloadFailed",
+}
+_ENDED = {
+    RunOutcome.FAILED: "WorkloadFailed",
+    RunOutcome.TIMED_OUT: "JobTimedOut",
+    RunOutcome.STALLED: "WorkloadStalled",
+    RunOutcome.INFRASTRUCTURE: "INFRA_STEP_DIED",
+    RunOutcome.STOPPED: "INFRA_STOPPED",
+}
+
+
+def judge_group(
+    group: Group,
+    tool: str,
+    bars: BarSet,
+    *,
+    record: RunRecord | None,
+    measurements: Measurements | None,
+    problems: Iterable[tuple[str, str]] = (),
+) -> GroupVerdict:
+    """Judge one run.
+
+    Args:
+        group: the group.
+        tool: nccl, dcgm or training; settles which figures expressions may name.
+        bars: the bars for groups of this size.
+        record: what the launcher saw; None when no record arrived.
+        measurements: what the output says; None when it was never parsed.
+        problems: codes of the plan that make every verdict inconclusive, with messages.
+    """
+    planned = [give(code, message, group=group.id) for code, message in problems]
+    seen = _of_record(record) if record else [give("RESULT_MISSING", group=group.id)]
+    if record is not None and measurements is None and not seen:
+        seen.append(give("RESULT_MISSING", "the output was not parsed", group=group.id))
+    verdict = judge_output(group, tool, bars, measurements, known=planned, seen=seen)
+    if record is None:
+        return verdict
+    seconds = (record.ended - record.started).total_seconds()
+    return verdict.model_copy(update={"duration_seconds": seconds})
+
+
+def judge_output(
+    group: Group,
+    tool: str,
+    bars: BarSet,
+    measurements: Measurements | None,
+    *,
+    known: Iterable[ReasonGiven] = (),
+    seen: Iterable[ReasonGiven] = (),
+) -> GroupVerdict:
+    """Judge what an output says.
+
+    Args:
+        group: the nodes it is about.
+        tool: settles which figures expressions may name.
+        bars: what must hold.
+        measurements: what the output says.
+        known: reasons that stand whatever the output says.
+        seen: reasons of the run itself; an inconclusive one means that the output is not whole.
+    """
+    reasons = [*known, *(give(code, message, group=group.id) for code, message in bars.missing)]
+    found = list(seen)
+    expressions: tuple[ExpressionResult, ...] = ()
+    if measurements is not None:
+        found += _of_measurements(measurements, group)
+        expressions = judge_bars(bars.bars, measurements.figures, tool)
+        # A figure of half a run may still change, so it proves nothing either way.
+        complete = not any(item.effect is Effect.INCONCLUSIVE for item in found)
+        found += _of_expressions(expressions, group, complete=complete)
+    if not bars.bars and not bars.missing:
+        reasons.append(give("NO_THRESHOLD", group=group.id))
+    ordered = worst_first([*reasons, *found])
+    return GroupVerdict(
+        group=group,
+        outcome=_outcome(ordered, expressions),
+        reasons=ordered,
+        expressions=expressions,
+        figures=measurements.figures if measurements else {},
+        facts=measurements.facts if measurements else {},
+    )
+
+
+def _outcome(
+    reasons: tuple[ReasonGiven, ...], expressions: tuple[ExpressionResult, ...]
+) -> Outcome:
+    if any(item.effect is Effect.FAIL for item in reasons):
+        return Outcome.FAIL
+    proven = any(item.outcome is Outcome.PASS for item in expressions)
+    if not proven or any(item.effect is Effect.INCONCLUSIVE for item in reasons):
+        return Outcome.INCONCLUSIVE
+    return Outcome.PASS
+
+
+def event_reason(event: NodeEvent, group: str) -> ReasonGiven:
+    """A health event proves something about its own node only; the group is merely cut short."""
+    return give(
+        event.code,
+        f"{event.source}: {event.text}",
+        effect=Effect.INCONCLUSIVE,
+        entities=(Entity(node=event.node),),
+        group=group,
+    )
+
+
+def _of_record(record: RunRecord) -> list[ReasonGiven]:
+    where = record.group.id
+    reasons = [event_reason(event, where) for event in record.events]
+    for failure in record.failures:
+        entities = (failure.entity,) if failure.entity else ()
+        # What the launcher saw is a place, not a culprit, so it never fails anything by itself.
+        effect = reason(failure.code).effect
+        effect = Effect.INCONCLUSIVE if effect is Effect.FAIL else effect
+        reasons.append(
+            give(failure.code, failure.message, effect=effect, entities=entities, group=where)
+        )
+    code = _ENDED.get(record.outcome)
+    if code and not record.failures:
+        reasons.append(give(code, group=where))
+    return reasons
+
+
+def _of_measurements(measurements: Measurements, group: Group) -> list[ReasonGiven]:
+    reasons = [from_finding(finding, group.id) for finding in measurements.findings]
+    stops = {Effect.FAIL, Effect.INCONCLUSIVE}
+    code = _UNREAD.get(measurements.completeness)
+    if code and not any(item.effect in stops for item in reasons):
+        reasons.append(give(code, group=group.id))
+    if not any(item.effect in stops for item in reasons):
+        failed = [
+            row
+            for row in measurements.rows
+            if isinstance(row, DiagnosticRow) and row.status in {"fail", "unknown"}
+        ]
+        if failed:
+            text = f"{failed[0].test} has status {failed[0].status}, which no finding explains"
+            reasons.append(give("SCHEMA_UNKNOWN", text, group=group.id))
+    return reasons
+
+
+def _of_expressions(
+    expressions: tuple[ExpressionResult, ...], group: Group, *, complete: bool
+) -> list[ReasonGiven]:
+    reasons = []
+    for item in expressions:
+        if item.outcome is Outcome.FAIL:
+            data_only = reason(item.code).kind is Kind.DATA
+            effect = Effect.FAIL if complete and not data_only else Effect.INCONCLUSIVE
+            reasons.append(give(item.code, explain(item), effect=effect, group=group.id))
+        elif item.outcome is Outcome.INCONCLUSIVE:
+            absent = item.message is not None and "not measured" in item.message
+            code = "FIGURE_MISSING" if absent else "EXPRESSION_ERROR"
+            reasons.append(give(code, explain(item), group=group.id))
+    return reasons
