@@ -12,16 +12,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from steps.aggregate.html import render_html
-from steps.aggregate.junit import render_junit
 from steps.detect.core import make_plan
-from steps.run.fleet import Fleet, Job, JobResult
 
 from catalog.certification import Certification
-from catalog.entry import find_entry
 from catalog.reasons import reason
 from catalog.source import Source
-from steps.aggregate.core import make_report
 from steps.documents import (
     Group,
     Plan,
@@ -33,9 +28,12 @@ from steps.documents import (
     RunRecord,
     Verdict,
 )
-from steps.evaluate.step import Run, evaluate, hardware_of, next_isolation
-from steps.parse.measure import measure
-from steps.store import DirectoryStore, slug
+from steps.evaluate.step import hardware_of
+from steps.isolate import MAX_ROUNDS
+from steps.programs.judging import aggregate, isolate, judge, parse
+from steps.programs.runs import keep_run
+from steps.run.fleet import Fleet, Job, JobResult
+from steps.store import DirectoryStore
 
 MAX_ATTEMPTS = 3
 """A run that fails for an infrastructure reason that can heal is tried this often in all."""
@@ -125,12 +123,9 @@ def certify(
     )
     store.put(plan)
     runner = _Runner(plan, fleet, store, progress or Silent())
-    verdicts = {planned.id: runner.category(planned) for planned in plan.categories}
-    report = make_report(plan, verdicts, runner.records)
-    store.put(report)
-    store.put_text("report.html", render_html(report))
-    store.put_text("report.xml", render_junit(report))
-    return report
+    for planned in plan.categories:
+        runner.category(planned)
+    return aggregate(store)
 
 
 class _Runner:
@@ -141,53 +136,31 @@ class _Runner:
         self.fleet = fleet
         self.store = store
         self.progress = progress
-        self.records: list[RunRecord] = []
         deadline = fleet.start + timedelta(seconds=plan.bounds.deadline_seconds)
         self.clock = _Clock(fleet.start, deadline)
 
-    def category(self, planned: PlannedCategory) -> Verdict:
+    def category(self, planned: PlannedCategory) -> None:
         """Run, read, isolate and judge one category."""
         groups = [(part, group) for part in planned.parts for group in part.groups]
         self.progress.category(planned, len(groups))
-        runs = self._round(planned, groups)
-        round_number = 1
-        while pairs := next_isolation(self.plan, planned, runs, round_number):
-            runs += self._round(planned, pairs)
-            round_number += 1
-        verdict = evaluate(self.plan, planned, runs)
-        self.store.put(verdict, planned.id)
-        self.progress.verdict(verdict)
-        return verdict
+        self._round(planned, groups)
+        parts = {part.cohort: part for part in planned.parts}
+        for number in range(1, MAX_ROUNDS + 1):
+            pairs = isolate(self.store, planned.id, number).pairs
+            if not pairs:
+                break
+            self._round(planned, [(parts[pair.cohort], pair.group) for pair in pairs])
+        self.progress.verdict(judge(self.store, planned.id))
 
-    def _round(
-        self, planned: PlannedCategory, groups: Iterable[tuple[PlannedPart, Group]]
-    ) -> list[Run]:
-        runs = [self._run(planned, part, group) for part, group in groups]
+    def _round(self, planned: PlannedCategory, groups: Iterable[tuple[PlannedPart, Group]]) -> None:
+        for part, group in groups:
+            start = self.clock.start_of(group, planned.max_concurrent)
+            result = self._attempts(planned, part, group, start)
+            self.clock.ended(group, result.record.ended)
+            keep_run(self.store, result)
+            self.progress.group_done(planned.id, group, result.record)
         self.clock.advance()
-        return runs
-
-    def _run(self, planned: PlannedCategory, part: PlannedPart, group: Group) -> Run:
-        start = self.clock.start_of(group, planned.max_concurrent)
-        result = self._attempts(planned, part, group, start)
-        self.clock.ended(group, result.record.ended)
-        record = self._keep(planned, result)
-        self.records.append(record)
-        measurements = None
-        if record.logs or not record.failures:
-            entry = find_entry(planned.id)
-            measurements = measure(entry, part.workload, record, self.store.get_log)
-            self.store.put(measurements, planned.id, group.id)
-        self.progress.group_done(planned.id, group, record)
-        return Run(part, group, record, measurements)
-
-    def _keep(self, planned: PlannedCategory, result: JobResult) -> RunRecord:
-        names = {log.name: f"{slug(planned.id)}/{slug(log.name)}" for log in result.record.logs}
-        for name, data in result.logs.items():
-            self.store.put_log(names[name], data)
-        logs = (log.model_copy(update={"name": names[log.name]}) for log in result.record.logs)
-        record = result.record.model_copy(update={"logs": tuple(logs)})
-        self.store.put(record, planned.id, record.group.id)
-        return record
+        parse(self.store, planned.id)
 
     def _attempts(
         self, planned: PlannedCategory, part: PlannedPart, group: Group, start: datetime

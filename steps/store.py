@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from catalog.errors import RecordError
-from steps.documents import Document, Measurements, Plan, Report, RunRecord, Verdict, dump, load
+from steps.documents import (
+    Document,
+    IsolationRound,
+    Measurements,
+    Plan,
+    Report,
+    RunRecord,
+    Verdict,
+    dump,
+    load,
+)
 
 D = TypeVar("D", bound=Document)
 
@@ -22,6 +32,7 @@ KINDS: dict[type[Document], str] = {
     Plan: "plan.json",
     RunRecord: "records/{category}/{part}.json",
     Measurements: "measurements/{category}/{part}.json",
+    IsolationRound: "isolation/{category}/{part}.json",
     Verdict: "verdicts/{category}.json",
     Report: "report.json",
 }
@@ -43,6 +54,9 @@ class RecordStore(Protocol):
 
     def list(self, kind: type[D], category: str) -> Iterator[D]:
         """Read all documents of a kind and category, in name order."""
+
+    def put_text(self, key: str, text: str) -> None:
+        """Keep a text for people, for example report.html."""
 
     def put_log(self, name: str, data: bytes) -> None:
         """Keep a raw output."""
@@ -76,7 +90,7 @@ class DirectoryStore:
         self.put_text(key_of(type(document), category, part), dump(document))
 
     def put_text(self, key: str, text: str) -> None:
-        """Write a text file, for example report.html."""
+        """Keep a text for people, for example report.html."""
         self._write(key, text.encode())
 
     def get(self, kind: type[D], category: str = "", part: str = "") -> D | None:

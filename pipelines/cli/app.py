@@ -11,7 +11,7 @@ import click
 import typer
 
 from catalog.errors import InputError, ReadinessError
-from pipelines.cli import catalog, certify, detect, explain, judge, parse, plan
+from pipelines.cli import catalog, certify, detect, explain, judge, parse, plan, schema
 from pipelines.cli.exits import EXIT_HELP, Exit
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ def root(
     """Prove node by node that a GPU cluster is ready for training."""
 
 
-for module in (certify, plan, detect, explain, parse, judge, catalog):
+for module in (certify, plan, detect, explain, parse, judge, catalog, schema):
     module.register(app)
 
 

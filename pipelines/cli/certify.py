@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from steps.aggregate.text import render_text
-from steps.run.fleet import load_fleet
 
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
@@ -18,7 +16,9 @@ from catalog.quantity import format_duration
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
 from pipelines.local import certify
+from steps.aggregate.text import render_text
 from steps.documents import Group, PlannedCategory, RunRecord, Verdict
+from steps.run.fleet import load_fleet
 from steps.store import DirectoryStore
 
 EXAMPLE = """

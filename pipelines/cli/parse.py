@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from steps.parse.reader import parse_stream
 
 from catalog.entry import Entry, find_entry
 from catalog.errors import Place
@@ -15,6 +14,7 @@ from pipelines.cli.measured import show_measurements
 from pipelines.cli.output import Format, print_json, stdout_console
 from steps.documents import Measurements, ReadMode
 from steps.parse.api import ParseContext
+from steps.parse.reader import parse_stream
 
 _HELP = """Read the output of nccl-tests, DCGM, nvbandwidth, a training run or a kernel log.
 

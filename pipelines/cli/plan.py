@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 from steps.detect.core import make_plan
-from steps.run.fleet import load_fleet
 
 from catalog.certification import load_certification
 from catalog.quantity import format_duration
 from pipelines.cli.certify import CertificationFile, FleetFile, ProfileFiles
 from pipelines.cli.output import Format, print_json, stdout_console
 from steps.documents import Plan, PlannedPart
+from steps.run.fleet import load_fleet
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
 

@@ -25,9 +25,11 @@ from steps.documents.plan import (
     Cohort,
     Exclusion,
     Group,
+    IsolationRound,
     NodeFacts,
     Plan,
     PlannedCategory,
+    PlannedPair,
     PlannedPart,
 )
 from steps.documents.record import (
@@ -72,6 +74,7 @@ __all__ = [
     "Finding",
     "Group",
     "GroupVerdict",
+    "IsolationRound",
     "LogFile",
     "Measurements",
     "NcclRow",
@@ -83,6 +86,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "PlannedCategory",
+    "PlannedPair",
     "PlannedPart",
     "RankPlace",
     "ReadMode",

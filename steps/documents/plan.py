@@ -180,3 +180,19 @@ class Plan(Document):
     problems: tuple[tuple[str, str], ...] = ()
     bounds: Bounds
     annotations: dict[str, Any] = {}
+
+
+class PlannedPair(Model):
+    """A pair of nodes to run for isolation, and the cohort whose workload it takes."""
+
+    cohort: str
+    group: Group
+
+
+class IsolationRound(Document):
+    """Written by isolate: the pairs of one round, empty when nothing is left to learn."""
+
+    kind: Literal["IsolationRound"] = "IsolationRound"
+    category: str
+    round: int
+    pairs: tuple[PlannedPair, ...] = ()
