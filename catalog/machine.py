@@ -74,7 +74,7 @@ class _Wanted:
     nics: Nics
     origin: Origin
     bound: bool
-    """The profile is of an instance type, so its count is definite."""
+    """The count is definite: of an instance type, and of a resource whose units are devices."""
 
 
 def needs_of(
@@ -103,10 +103,17 @@ def needs_of(
         access=_given(options, "rdmaDeviceAccess"),
         nics=profile.profile.nics if profile else Nics(),
         origin=profile.origin_of("nics") if profile else _nodes_origin("network devices"),
-        bound=bool(profile and profile.profile.instance_types),
+        bound=bool(profile and profile.profile.instance_types and profile.profile.nics.resource),
     )
     if stated is not None and stated.value == 0:
         return _nothing(gpus, Setting(value=None, origin=stated.origin))
+    return _by_way(gpus, wanted, machine)
+
+
+def _by_way(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
+    """Choose the way in which the devices are handed to the pods."""
+    if wanted.count is None and wanted.name is None and wanted.nics.count == 0:
+        return _nothing(gpus, Setting(value=None, origin=wanted.origin))
     if wanted.access is not None and wanted.access.value == "hostPath":
         none = Setting(value=None, origin=wanted.access.origin)
         return Needs(gpus, _devices(wanted, None), none, {})

@@ -48,9 +48,7 @@ def entry_origin(entry: Entry, *path: str) -> Origin:
     probe: Path_ = path
     while probe and probe not in lines:
         probe = probe[:-1]
-    return Origin(
-        rule=f"entry {entry.id}", file=file, line=lines.get(probe), source=entry.source
-    )
+    return Origin(rule=f"entry {entry.id}", file=file, line=lines.get(probe), source=entry.source)
 
 
 @cache

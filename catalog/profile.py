@@ -13,7 +13,7 @@ from typing import Any
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, platform_rules
-from catalog.profile_model import Profile, ProfileFile, Settings, When, unknown_placeholder
+from catalog.profile_model import Profile, ProfileFile, Settings, When, unknown_name
 from catalog.resolved import Origin
 from catalog.source import Path_, Source, only_mapping, parse_documents, read_one, validate
 
@@ -183,7 +183,10 @@ def _globbed(name: str | None, globs: Sequence[str]) -> bool:
 
 
 def load_profiles(paths: Sequence[Path] = ()) -> Profiles:
-    """Return our profiles followed by the user's files.
+    """Return our profiles followed by the user's.
+
+    Args:
+        paths: files, or directories that stand for their YAML files in the order of their names.
 
     Raises:
         InputError: with file, line and field of the first mistake.
@@ -193,12 +196,20 @@ def load_profiles(paths: Sequence[Path] = ()) -> Profiles:
         return ours
     files = [*ours.files]
     platforms = {rule.platform for rule in platform_rules()}
-    for path in paths:
+    for path in _files(paths):
         file = read_profile_source(read_one(path))
         platforms |= {loaded.profile.platform for loaded in file.profiles.values()}
         files.append(file)
     _check_platforms(files[len(ours.files) :], platforms)
     return Profiles(tuple(files))
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(item for item in path.iterdir() if item.suffix in {".yaml", ".yml"})
+        else:
+            yield path
 
 
 @cache
@@ -235,11 +246,6 @@ def match_profile(
     return found[0] if found else None
 
 
-def builtin_file(name: str) -> str:
-    """Return the text of a file beside the shipped profiles, for example a topology."""
-    return resources.files("catalog").joinpath("profiles", name).read_text(encoding="utf-8")
-
-
 def read_profile_source(source: Source) -> ProfileSource:
     """Validate a profile file and flatten it to assignments that know their lines.
 
@@ -255,9 +261,7 @@ def read_profile_source(source: Source) -> ProfileSource:
     profiles: dict[str, LoadedProfile] = {}
     for index, profile in enumerate(data.profiles):
         if profile.name in profiles:
-            raise source.error(
-                f"names profile {profile.name!r} twice", ("profiles", index, "name")
-            )
+            raise source.error(f"names profile {profile.name!r} twice", ("profiles", index, "name"))
         top: Path_ = ("profiles", index)
         origin = Origin(
             rule=f"profile {profile.name}",
@@ -270,9 +274,7 @@ def read_profile_source(source: Source) -> ProfileSource:
             for field in source.data["profiles"][index]
             if (line := source.place((*top, field)).line) is not None
         }
-        own = Layer(
-            origin.rule, When(), _assignments(profile.set, source, (*top, "set"), origin)
-        )
+        own = Layer(origin.rule, When(), _assignments(profile.set, source, (*top, "set"), origin))
         profiles[profile.name] = LoadedProfile(profile, origin, lines, own)
     return ProfileSource(source.file, tuple(rules), profiles)
 
@@ -280,9 +282,9 @@ def read_profile_source(source: Source) -> ProfileSource:
 def _assignments(
     settings: Settings, source: Source, path: Path_, origin: Origin
 ) -> tuple[Assignment, ...]:
-    name = unknown_placeholder(settings)
-    if name:
-        raise source.error(f"uses ${{{name}}}, which is not known", path)
+    mistake = unknown_name(settings)
+    if mistake:
+        raise source.error(mistake, path)
     found = []
     for section, value in _given(settings).items():
         keyed = value if isinstance(value, dict) else {"": value}

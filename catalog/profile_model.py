@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from catalog.model import Model
 from catalog.templates import placeholders
+from catalog.topology import topologies
 
 
 def _names(value: Any) -> Any:
@@ -25,11 +26,18 @@ def _names(value: Any) -> Any:
     return {"in": value} if isinstance(value, list | tuple) else value
 
 
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Globs = Annotated[tuple[str, ...], BeforeValidator(_list)]
+
+
 class Names(Model):
     """A condition on a name: one of ``in`` (globs), and none of ``notIn``."""
 
-    within: Annotated[tuple[str, ...], Field(alias="in")] = ()
-    not_in: tuple[str, ...] = ()
+    within: Annotated[Globs, Field(alias="in")] = ()
+    not_in: Globs = ()
 
     def fits(self, name: str | None) -> bool:
         """Say whether the condition holds for ``name``; a name that is not known fits no ``in``."""
@@ -189,8 +197,8 @@ class PodParts(Model):
         resource_claims: the pod's ``resourceClaims``.
         claim_templates: ResourceClaimTemplates to create for a group, ``{name, spec}``.
         compute_domain: spec of the ComputeDomain to create for a group (multi-node NVLink).
-        config_maps: ConfigMaps to create, file text by name and key; ``file:NAME`` stands for a
-            file beside the profiles.
+        config_maps: ConfigMaps to create, file text by name and key; ``topology:NAME`` stands for
+            a topology of ``topologies.yaml``.
     """
 
     capabilities: tuple[str, ...] = ()
@@ -372,7 +380,19 @@ PLACEHOLDERS = frozenset(
 """Names that ``set`` may use as ``${name}``."""
 
 
-def unknown_placeholder(settings: Settings) -> str | None:
-    """Return the first placeholder in ``settings`` that the resolver does not know."""
-    found = placeholders(settings.model_dump(by_alias=True))
-    return next((name for name in found if name not in PLACEHOLDERS), None)
+TOPOLOGY_PREFIX = "topology:"
+"""Marks a ConfigMap value that stands for a topology of ``topologies.yaml``."""
+
+
+def unknown_name(settings: Settings) -> str | None:
+    """Say which placeholder or topology in ``settings`` is not known; None when all are."""
+    data = settings.model_dump(by_alias=True)
+    for name in placeholders(data):
+        if name not in PLACEHOLDERS:
+            return f"uses ${{{name}}}, known are {', '.join(sorted(PLACEHOLDERS))}"
+    for files in settings.pod.config_maps.values():
+        for text in files.values():
+            name = text.removeprefix(TOPOLOGY_PREFIX)
+            if text.startswith(TOPOLOGY_PREFIX) and name not in topologies():
+                return f"names topology {name!r}, known are {', '.join(topologies())}"
+    return None

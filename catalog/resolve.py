@@ -8,8 +8,7 @@ rules that set it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +16,13 @@ from catalog.certification import Certification
 from catalog.entry import Entry
 from catalog.machine import GPU, Machine, Needs, needs_of
 from catalog.options import entry_origin, env_layers, merge_options, override
-from catalog.profile import Assignment, LoadedProfile, Profiles, builtin_file
+from catalog.pod_parts import claim, interfaces, merge_parts, with_topologies
+from catalog.profile import Assignment, LoadedProfile, Profiles
 from catalog.profile_model import Conditions
 from catalog.quantity import parse_duration, parse_quantity
 from catalog.resolved import Origin, Setting, Workload
 from catalog.source import Source
 from catalog.templates import GROUP_NAMES, fill
-
-FILE_PREFIX = "file:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +60,7 @@ def prepare(request: Request) -> Prepared:
     Raises:
         InputError: an option does not fit the entry.
     """
-    options = merge_options(
-        request.entry, request.certification, request.index, request.source
-    )
+    options = merge_options(request.entry, request.certification, request.index, request.source)
     given = options.get("testScale")
     scale = str(given.value) if given and given.value else request.entry.scale
     mnnvl = _mnnvl(request.profile, options)
@@ -94,10 +90,7 @@ def for_group(workload: Workload, nodes: int) -> Workload:
     names = {"nodesPerJob": nodes, "totalGpus": nodes * int(workload.gpus_per_node.value)}
 
     def filled(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-        return {
-            key: item.model_copy(update={"value": fill(item.value, names)})
-            for key, item in settings.items()
-        }
+        return {key: _filled(item, names) for key, item in settings.items()}
 
     return workload.model_copy(
         update={
@@ -110,6 +103,14 @@ def for_group(workload: Workload, nodes: int) -> Workload:
             "launch": filled(workload.launch),
         }
     )
+
+
+def _filled(setting: Setting, names: Mapping[str, Any]) -> Setting:
+    """Fill placeholders in a value and in its history."""
+    replaced = tuple(
+        old.model_copy(update={"value": fill(old.value, names)}) for old in setting.replaced
+    )
+    return setting.model_copy(update={"value": fill(setting.value, names), "replaced": replaced})
 
 
 def tensor_parallel(entry: Entry, architecture: str) -> int:
@@ -147,8 +148,8 @@ class _Resolver:
     def workload(self) -> Workload:
         entry, needs = self.entry, self.prepared.needs
         options = self._options()
-        launch = self._section("launch", {})
-        self.names = self._names(options, launch)
+        self.names = self._names(options)
+        launch = self._launch()
         image = Setting(value=entry.image, origin=entry_origin(entry, "image"))
         for item in self._of("image"):
             image = override(image, item.value, item.origin)
@@ -157,7 +158,7 @@ class _Resolver:
         timeout = options["timeoutPerJob"]
         command = [str(word) for word in fill(entry.command, self.names)]
         if "binary" in launch:
-            command[0] = str(self.names["binary"])
+            command[0] = launch["binary"].value
         return Workload(
             launcher=entry.launcher,
             image=image,
@@ -170,7 +171,7 @@ class _Resolver:
             nic_resource=needs.nic_resource,
             transport=self._transport(),
             pod=self._pod(options),
-            launch=self._filled(launch),
+            launch=launch,
             timeout_seconds=timeout.model_copy(
                 update={"value": parse_duration(timeout.value).total_seconds()}
             ),
@@ -217,37 +218,29 @@ class _Resolver:
             options["nodesPerJob"] = override(options["nodesPerJob"], self.nodes, origin)
         return options
 
-    def _names(
-        self, options: Mapping[str, Setting], launch: Mapping[str, Setting]
-    ) -> dict[str, Any]:
+    def _names(self, options: Mapping[str, Setting]) -> dict[str, Any]:
         entry, needs = self.entry, self.prepared.needs
         facts = {
             name: _fact(value, self.request.machine.architecture)
             for name, value in entry.facts.items()
         }
         facts |= {item.key: item.value for item in self._of("facts")}
-        binary = entry.command[0]
-        if "binary" in launch:
-            binary = fill(launch["binary"].value, {"binary": binary})
         attachment = self.request.profile.profile.nics.attachment if self.request.profile else None
         names = {
             **{name: item.value for name, item in options.items() if item.value is not None},
             **facts,
-            "binary": binary,
+            "binary": entry.command[0],
             "entry": entry.id.partition("/")[2],
             "gpusPerNode": needs.gpus.value,
             "nicsPerNode": needs.nics.value,
             "mnnvl": "1" if self.prepared.mnnvl.value else "0",
             "multusNetworks": ",".join([attachment or ""] * int(needs.nics.value)),
-            "podNetworks": _interfaces(needs.networks),
+            "podNetworks": interfaces(needs.networks),
         }
         return {name: value for name, value in names.items() if name not in GROUP_NAMES}
 
     def _filled(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
-        return {
-            key: item.model_copy(update={"value": fill(item.value, self.names)})
-            for key, item in settings.items()
-        }
+        return {key: _filled(item, self.names) for key, item in settings.items()}
 
     def _section(self, section: str, start: Mapping[str, Setting]) -> dict[str, Setting]:
         """Merge the parts of a section by name, lists and mappings inside them too."""
@@ -257,6 +250,15 @@ class _Resolver:
             value = item.value if current is None else merge_parts(current.value, item.value)
             parts[item.key] = override(current, value, item.origin)
         return parts
+
+    def _launch(self) -> dict[str, Setting]:
+        """Resolve how the command is started; everything there ends up as words."""
+        launch = self._filled(self._section("launch", {}))
+        for part in ("flags", "mca"):
+            if part in launch:
+                words = {name: str(value) for name, value in launch[part].value.items()}
+                launch[part] = launch[part].model_copy(update={"value": words})
+        return launch
 
     def _env(self) -> dict[str, Setting]:
         env = {
@@ -292,11 +294,11 @@ class _Resolver:
             if self._offered(item.key, item.value):
                 found[item.key] = override(found.get(item.key), item.value, item.origin)
         stated = options.get("resources")
-        for side, amounts in ((stated.value if stated else None) or {}).items():
-            for name, amount in amounts.items():
-                assert stated is not None
-                key = f"{side}.{name}"
-                found[key] = override(found.get(key), amount, stated.origin)
+        if stated is not None and stated.value:
+            for side, amounts in stated.value.items():
+                for name, amount in amounts.items():
+                    key = f"{side}.{name}"
+                    found[key] = override(found.get(key), amount, stated.origin)
         return found
 
     def _offered(self, name: str, amount: str | int) -> bool:
@@ -316,7 +318,9 @@ class _Resolver:
         if profile is None:
             origin = Origin(rule="no profile", file="catalog/resolve.py")
             return Setting(value=[], origin=origin)
-        names = Setting(value=list(profile.profile.transport), origin=profile.origin_of("transport"))
+        names = Setting(
+            value=list(profile.profile.transport), origin=profile.origin_of("transport")
+        )
         alone = self.nodes == 1 and not needs.nics.value
         over_nvlink = bool(self.prepared.mnnvl.value) and not needs.nics.value
         if names.value and (alone or over_nvlink or self.entry.tool != "nccl"):
@@ -337,22 +341,24 @@ class _Resolver:
         filled = self._filled(pod)
         if "configMaps" in filled:
             item = filled["configMaps"]
-            filled["configMaps"] = item.model_copy(update={"value": _with_files(item.value)})
+            filled["configMaps"] = item.model_copy(update={"value": with_topologies(item.value)})
         return filled
 
-    def _pod_of_hardware(
-        self, options: Mapping[str, Setting]
-    ) -> Iterator[tuple[str, Any, Origin]]:
+    def _pod_of_hardware(self, options: Mapping[str, Setting]) -> Iterator[tuple[str, Any, Origin]]:
         """Yield the pod parts that follow from claims, options and the target."""
         profile, needs = self.request.profile, self.prepared.needs
         if profile is not None and profile.profile.gpu_device_class:
-            yield from _claim(
-                "gpus", profile.profile.gpu_device_class, needs.gpus.value,
+            yield from claim(
+                "gpus",
+                profile.profile.gpu_device_class,
+                needs.gpus.value,
                 profile.origin_of("gpuDeviceClass"),
             )
         if profile is not None and profile.profile.nics.device_class and needs.nics.value:
-            yield from _claim(
-                "nics", profile.profile.nics.device_class, needs.nics.value,
+            yield from claim(
+                "nics",
+                profile.profile.nics.device_class,
+                needs.nics.value,
                 profile.origin_of("nics"),
             )
         access = options.get("rdmaDeviceAccess")
@@ -391,66 +397,3 @@ class _Resolver:
                 toleration["effect"] = taint.effect
             origin = Origin(rule="certification", file=file, line=line)
             yield "tolerations", [toleration], origin
-
-
-def merge_parts(current: Any, value: Any) -> Any:
-    """Merge a fragment over another: mappings by key, lists by name; nothing is lost.
-
-    Items of a list that have a name (containers, volumes, claims) or a mount path replace the item
-    of the same name; others are added unless they are there already.
-    """
-    if isinstance(current, Mapping) and isinstance(value, Mapping):
-        merged = dict(current)
-        for key, item in value.items():
-            merged[key] = merge_parts(current[key], item) if key in current else item
-        return merged
-    if isinstance(current, list | tuple) and isinstance(value, list | tuple):
-        items = list(current)
-        for item in value:
-            place = next((i for i, old in enumerate(items) if _same_item(old, item)), None)
-            if place is None:
-                items.append(item)
-            else:
-                items[place] = merge_parts(items[place], item)
-        return items
-    return value
-
-
-def _same_item(old: Any, new: Any) -> bool:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in ("mountPath", "name"):
-            if key in old and key in new:
-                return bool(old[key] == new[key])
-    return bool(old == new)
-
-
-def _claim(
-    name: str, device_class: str, count: Any, origin: Origin
-) -> Iterator[tuple[str, Any, Origin]]:
-    """Yield the parts of a DRA claim for ``count`` devices per pod."""
-    exactly = {"deviceClassName": device_class, "count": count}
-    spec = {"devices": {"requests": [{"name": name, "exactly": exactly}]}}
-    yield "claimTemplates", [{"name": name, "spec": spec}], origin
-    yield "resourceClaims", [{"name": name, "resourceClaimTemplateName": name}], origin
-
-
-def _interfaces(networks: Sequence[tuple[str, str]]) -> str:
-    """Write GKE's annotation of pod interfaces."""
-    pairs = [("eth0", "default"), *networks]
-    return json.dumps(
-        [{"interfaceName": interface, "network": network} for interface, network in pairs],
-        separators=(",", ":"),
-    )
-
-
-def _with_files(config_maps: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    return {
-        name: {
-            key: builtin_file(text.removeprefix(FILE_PREFIX))
-            if text.startswith(FILE_PREFIX)
-            else text
-            for key, text in files.items()
-        }
-        for name, files in config_maps.items()
-    }
-

@@ -27,14 +27,14 @@ class Origin(Model):
 class Replaced(Model):
     """A value that a later rule replaced."""
 
-    value: Any
+    value: Any = None
     origin: Origin
 
 
 class Setting(Model):
-    """A resolved value with its history, oldest replaced value first."""
+    """A resolved value with its history, oldest replaced value first; None is a value too."""
 
-    value: Any
+    value: Any = None
     origin: Origin
     replaced: tuple[Replaced, ...] = ()
 

@@ -18,7 +18,8 @@ def placeholders(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield from _PLACEHOLDER.findall(value)
     elif isinstance(value, Mapping):
-        for item in value.values():
+        for key, item in value.items():
+            yield from placeholders(key)
             yield from placeholders(item)
     elif isinstance(value, list | tuple):
         for item in value:
@@ -36,7 +37,7 @@ def fill(value: Any, names: Mapping[str, Any]) -> Any:
             return names.get(whole[1], value)
         return _PLACEHOLDER.sub(lambda m: str(names.get(m[1], m[0])), value)
     if isinstance(value, Mapping):
-        return {key: fill(item, names) for key, item in value.items()}
+        return {fill(key, names): fill(item, names) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [fill(item, names) for item in value]
     return value

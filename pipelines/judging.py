@@ -116,8 +116,15 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     names = tuple(dict.fromkeys(place.node for place in document.ranks if place.node))
     tool = asked.entry.tool if asked.entry else TOOLS.get(document.mode)
     nodes = asked.nodes or len(names)
-    bars = _bars(document, asked, profile, nodes) if tool else BarSet(nodes=max(nodes, 1))
+    bars = _bars(document, asked, profile, nodes) if tool else _no_figures(document)
     return judge_output(Group(id="run", nodes=names or ("unknown",)), tool or "", bars, document)
+
+
+def _no_figures(document: Measurements) -> BarSet:
+    if document.mode is ReadMode.UNKNOWN:
+        return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", "nothing was measured"),))
+    text = f"output of kind {document.mode} holds no measurement; judge it beside its run"
+    return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", text),))
 
 
 def _bars(
@@ -129,16 +136,18 @@ def _bars(
         own = tuple(own_bar(text, tool) for text in asked.expressions)
         return BarSet(nodes=size, bars=own)
     entry = _entry_of(document, asked)
-    missing: tuple[tuple[str, str], ...]
     if entry is None:
         what = document.operation or document.tool or "this output"
-        missing = (("NO_THRESHOLD", f"the catalog has no bar for {what}; give --expr"),)
-        return BarSet(nodes=size, missing=missing)
-    if nodes == 0 and tool == "nccl":
-        missing = (("NO_THRESHOLD", "the output does not name its nodes; give --nodes"),)
-        return BarSet(nodes=size, missing=missing)
+        why = f"the catalog has no bar for {what}; give --entry or --expr"
+        return BarSet(nodes=size, missing=(("NO_THRESHOLD", why),))
     hardware = _hardware(document, asked, profile)
-    bars, missing = bars_for(entry, asked.stage, hardware, size, {})
+    # Groups of no node have no published figure, so the bars that need none are what is left.
+    of_nodes = 0 if tool == "nccl" and nodes == 0 else size
+    bars, missing = bars_for(entry, asked.stage, hardware, of_nodes, {})
+    if of_nodes == 0:
+        missing = tuple(
+            (code, "the output does not name its nodes; give --nodes") for code, _ in missing
+        )
     return BarSet(nodes=size, bars=bars, missing=missing)
 
 
@@ -146,6 +155,9 @@ def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
     """Name the entry by what the output says it ran."""
     if asked.entry:
         return asked.entry
+    if TOOLS[document.mode] == "dcgm":
+        # The bars of all levels are the same; which level was asked for only a person can say.
+        return builtin_entries()["diagnostics/dcgm-level1"]
     fitting = [
         entry
         for entry in builtin_entries().values()

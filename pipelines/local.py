@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from steps.detect.core import make_plan
-
 from catalog.certification import Certification
 from catalog.reasons import reason
 from catalog.source import Source
+from steps.detect.core import make_plan
 from steps.documents import (
     Group,
     Plan,

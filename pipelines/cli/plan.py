@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from steps.detect.core import make_plan
 
 from catalog.certification import load_certification
 from catalog.quantity import format_duration
 from pipelines.cli.certify import CertificationFile, FleetFile, ProfileFiles
 from pipelines.cli.output import Format, print_json, stdout_console
+from steps.detect.core import make_plan
 from steps.documents import Plan, PlannedPart
 from steps.run.fleet import load_fleet
 

@@ -48,14 +48,16 @@ def standing(groups: Iterable[GroupVerdict], records: Iterable[RunRecord]) -> St
     failed: dict[str, tuple[str | None, tuple[ReasonGiven, ...]]] = {}
     for record in records:
         for event in record.events:
-            text = event_reason(event, record.group.id)
+            text = event_reason(event, record)
             hard = text.model_copy(update={"effect": Effect.FAIL})
             known = failed.get(event.node, (record.group.id, ()))[1]
             failed[event.node] = (record.group.id, (*known, hard))
     for verdict in verdicts:
         for node, reasons in _named(verdict).items():
             known = failed.get(node, (None, ()))[1]
-            failed[node] = (verdict.group.id, (*known, *reasons))
+            codes = {item.code for item in known}
+            new = tuple(item for item in reasons if item.code not in codes)
+            failed[node] = (verdict.group.id, (*known, *new))
     good = _good(verdicts, failed)
     # Later pairs have partners that are known good, so they are the plainer proof.
     for verdict in reversed(verdicts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from catalog.quantity import format_duration
 from catalog.reasons import Effect, Kind, reason
 from steps.documents import (
     BarSet,
@@ -96,7 +97,16 @@ def judge_output(
     found = list(seen)
     expressions: tuple[ExpressionResult, ...] = ()
     if measurements is not None:
-        found += _of_measurements(measurements, group)
+        if tool == "dcgm" and measurements.completeness is Completeness.COMPLETE:
+            # dcgmi ends with an error code after every Fail; its results say more.
+            found = [item for item in found if item.code != "WorkloadFailed"]
+        codes = {item.code for item in found}
+        found += [
+            item
+            for item in _of_measurements(measurements, group)
+            # The launcher has said it already.
+            if not (item.code == "EXIT_CODE_NONZERO" and "WorkloadFailed" in codes)
+        ]
         expressions = judge_bars(bars.bars, measurements.figures, tool)
         # A figure of half a run may still change, so it proves nothing either way.
         complete = not any(item.effect is Effect.INCONCLUSIVE for item in found)
@@ -125,21 +135,26 @@ def _outcome(
     return Outcome.PASS
 
 
-def event_reason(event: NodeEvent, group: str) -> ReasonGiven:
+def event_reason(event: NodeEvent, record: RunRecord) -> ReasonGiven:
     """A health event proves something about its own node only; the group is merely cut short."""
+    after = format_duration((event.at - record.started).total_seconds())
     return give(
         event.code,
-        f"{event.source}: {event.text}",
+        f"after {after}, {event.source}: {event.text}",
         effect=Effect.INCONCLUSIVE,
         entities=(Entity(node=event.node),),
-        group=group,
+        group=record.group.id,
     )
 
 
 def _of_record(record: RunRecord) -> list[ReasonGiven]:
     where = record.group.id
-    reasons = [event_reason(event, where) for event in record.events]
+    reasons = [event_reason(event, record) for event in record.events]
+    # The events say it better than the launcher's summary of them.
+    summary = "HardwareFailureDetected" if record.events else None
     for failure in record.failures:
+        if failure.code == summary:
+            continue
         entities = (failure.entity,) if failure.entity else ()
         # What the launcher saw is a place, not a culprit, so it never fails anything by itself.
         effect = reason(failure.code).effect

@@ -83,11 +83,16 @@ def collect_runs(store: RecordStore, planned: PlannedCategory) -> list[Run]:
 
 def keep_run(store: RecordStore, result: JobResult) -> RunRecord:
     """Write a run's record and its raw outputs; the outputs first, since the record names them."""
-    category = slug(result.record.category)
-    names = {log.name: f"{category}/{slug(log.name)}" for log in result.record.logs}
+    category, group = slug(result.record.category), slug(result.record.group.id)
+    names = {log.name: f"{category}/{_below(group, slug(log.name))}" for log in result.record.logs}
     for name, data in result.logs.items():
         store.put_log(names[name], data)
     logs = tuple(log.model_copy(update={"name": names[log.name]}) for log in result.record.logs)
     record = result.record.model_copy(update={"logs": logs})
     store.put(record, record.category, record.group.id)
     return record
+
+
+def _below(group: str, name: str) -> str:
+    """Put the group into the name, so that no run can overwrite the output of another."""
+    return name if name.startswith(f"{group}-") else f"{group}-{name}"

@@ -1,0 +1,97 @@
+"""Service accounts and what they may do: as little as the steps need.
+
+``readiness-runner`` is for the steps that read nodes and start jobs, ``readiness-steps`` for those
+that only read and write documents. Both may report outputs to Argo.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.templates.names import LABELS, RUNNER_ACCOUNT, STEPS_ACCOUNT
+
+Manifest = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _rule(group: str, resources: str, verbs: str) -> Manifest:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
+
+
+_REPORT_OUTPUTS = _rule("argoproj.io", "workflowtaskresults", "create patch")
+_OWNER_OF_DOCUMENTS = _rule("argoproj.io", "workflows", "get")
+
+STEPS_RULES = (
+    _REPORT_OUTPUTS,
+    _OWNER_OF_DOCUMENTS,
+    _rule("", "configmaps", "get list create update"),
+)
+
+RUNNER_RULES = (
+    _REPORT_OUTPUTS,
+    _OWNER_OF_DOCUMENTS,
+    _rule("", "configmaps", "get list create update delete"),
+    _rule("", "pods", "get list watch create delete"),
+    _rule("", "pods/log", "get"),
+    _rule("", "events", "get list watch"),
+    # ssh keys of MPI gangs, and the headless Services that give their pods names
+    _rule("", "secrets services", "get list create delete"),
+    _rule("batch", "jobs", "get list watch create patch delete"),
+    # GPUs that are claimed (DRA), and NVLink across nodes
+    _rule("resource.k8s.io", "resourceclaimtemplates", "get list create delete"),
+    _rule("resource.nvidia.com", "computedomains", "get list create delete"),
+    # one Lease for each node, so that no two jobs share a GPU
+    _rule("coordination.k8s.io", "leases", "get list create update delete"),
+)
+
+RUNNER_CLUSTER_RULES = (
+    _rule("", "nodes", "get list watch"),
+    # pods of others tell which nodes are busy
+    _rule("", "pods", "get list"),
+    _rule("resource.k8s.io", "resourceslices", "get list"),
+)
+
+
+def service_accounts(namespace: str) -> list[Manifest]:
+    """Return the two service accounts."""
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(name, namespace)}
+        for name in (RUNNER_ACCOUNT, STEPS_ACCOUNT)
+    ]
+
+
+def roles(namespace: str) -> list[Manifest]:
+    """Return roles and bindings of the service accounts."""
+    return [
+        _role("Role", RUNNER_ACCOUNT, namespace, RUNNER_RULES),
+        _binding("Role", RUNNER_ACCOUNT, namespace),
+        _role("ClusterRole", RUNNER_ACCOUNT, namespace, RUNNER_CLUSTER_RULES),
+        _binding("ClusterRole", RUNNER_ACCOUNT, namespace),
+        _role("Role", STEPS_ACCOUNT, namespace, STEPS_RULES),
+        _binding("Role", STEPS_ACCOUNT, namespace),
+    ]
+
+
+def _role(kind: str, name: str, namespace: str, rules: tuple[Manifest, ...]) -> Manifest:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": _metadata(name, namespace if kind == "Role" else None),
+        "rules": list(rules),
+    }
+
+
+def _binding(kind: str, name: str, namespace: str) -> Manifest:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": _metadata(name, namespace if kind == "Role" else None),
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    }
+
+
+def _metadata(name: str, namespace: str | None) -> Manifest:
+    place = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "labels": dict(LABELS)}

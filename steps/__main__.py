@@ -1,0 +1,151 @@
+"""The programs inside the DAG: ``python -m steps NAME``.
+
+Each reads and writes documents in the record store, prints one line, and exits 0 once its document
+is written. Only ``aggregate`` exits by the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 4 INCOMPLETE.
+Bad input exits with 2; a step that cannot write its document exits with 70 (EX_SOFTWARE), which the
+aggregation reports as a missing result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catalog.errors import InputError, ReadinessError
+from steps.documents import Group, Result
+from steps.programs import judging
+from steps.programs.planning import detect_step
+from steps.programs.running import run_step
+from steps.programs.stores import open_store
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+Store = Annotated[
+    str,
+    typer.Option(envvar="READINESS_STORE", help="A directory, or configmap:NAMESPACE/WORKFLOW."),
+]
+Category = Annotated[str, typer.Option(help="Category id, for example diagnostics/dcgm-level1.")]
+FleetFile = Annotated[
+    Path | None, typer.Option("--fleet", help="Nodes and runs of a fleet file, not of a cluster.")
+]
+Outputs = Annotated[
+    Path, typer.Option(help="Directory for the small values that the workflow passes on.")
+]
+OUTPUTS = Path("/tmp/outputs")  # noqa: S108  (a container's own /tmp)
+
+RESULT_EXITS = {Result.PASS: 0, Result.FAIL: 1, Result.INCONCLUSIVE: 3, Result.INCOMPLETE: 4}
+
+
+@app.command()
+def detect(
+    store: Store,
+    certification: Annotated[str, typer.Option(envvar="READINESS_CERTIFICATION")],
+    category: Annotated[str, typer.Option(help="Whose groups to hand on.")] = "",
+    fleet: FleetFile = None,
+    stage: Annotated[str, typer.Option(help="Replaces the stage of the certification.")] = "",
+    outputs: Outputs = OUTPUTS,
+) -> None:
+    """Plan the certification, once for a workflow, and hand on the groups of a category."""
+    plan = detect_step(open_store(store), certification, fleet, stage)
+    groups = [
+        group
+        for planned in plan.categories
+        if planned.id == category
+        for part in planned.parts
+        for group in part.groups
+    ]
+    _hand_on_groups(outputs, groups)
+    _say(f"plan: {len(plan.targeted)} nodes, {len(plan.excluded)} excluded, {len(groups)} groups")
+
+
+@app.command()
+def run(
+    store: Store,
+    category: Category,
+    group: Annotated[str, typer.Option(help="Group id.")],
+    fleet: FleetFile = None,
+) -> None:
+    """Run one group and write what came of it, also when nothing did."""
+    record = run_step(open_store(store), category, group, fleet)
+    _say(f"{category} {group}: {record.outcome}")
+
+
+@app.command()
+def parse(store: Store, category: Category) -> None:
+    """Read the outputs of all runs of a category that were not read yet."""
+    _say(f"{category}: read {judging.parse(open_store(store), category)} runs")
+
+
+@app.command()
+def isolate(
+    store: Store,
+    category: Category,
+    number: Annotated[int, typer.Option("--round", min=1)],
+    outputs: Outputs = OUTPUTS,
+) -> None:
+    """Plan the pair runs of one isolation round."""
+    found = judging.isolate(open_store(store), category, number)
+    _hand_on_groups(outputs, [pair.group for pair in found.pairs])
+    _say(f"{category}: isolation round {number} has {len(found.pairs)} pairs")
+
+
+@app.command()
+def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> None:
+    """Judge a category."""
+    verdict = judging.judge(open_store(store), category)
+    _hand_on(outputs, "verdict", verdict.outcome.value)
+    _say(f"{category}: {verdict.outcome}")
+
+
+@app.command()
+def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
+    """Write the report, print it, and exit by its result."""
+    from steps.aggregate.text import render_text  # noqa: PLC0415  (rich is slow to import)
+
+    report = judging.aggregate(open_store(store))
+    _hand_on(outputs, "result", report.result.value)
+    sys.stdout.write(render_text(report))
+    raise typer.Exit(RESULT_EXITS[report.result])
+
+
+@app.command()
+def clean(store: Store) -> None:
+    """Delete what the runs of a workflow left behind, and say whether the GPUs are free."""
+    from steps.cluster.clean import clean_step  # noqa: PLC0415  (needs the kubernetes client)
+
+    _say(clean_step(store))
+
+
+def _hand_on_groups(outputs: Path, groups: Sequence[Group]) -> None:
+    data = [{"group": group.id, "nodes": len(group.nodes)} for group in groups]
+    _hand_on(outputs, "groups", json.dumps(data, separators=(",", ":")))
+
+
+def _hand_on(outputs: Path, name: str, text: str) -> None:
+    outputs.mkdir(parents=True, exist_ok=True)
+    (outputs / name).write_text(text, encoding="utf-8")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def main() -> None:
+    """Run a step; every expected error is one line on stderr."""
+    try:
+        app()
+    except InputError as error:
+        sys.stderr.write(f"steps: {error}\n")
+        sys.exit(2)
+    except ReadinessError as error:
+        sys.stderr.write(f"steps: {error}\n")
+        sys.exit(70)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Everything that needs a Kubernetes cluster; the only part that imports the kubernetes client."""

@@ -1,0 +1,239 @@
+"""The one module that talks to the Kubernetes API.
+
+Objects are plain dicts, as in YAML: the client's generated models refuse fields that they do not
+know, and objects of a newer cluster must never stop a certification.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from kubernetes import client, config
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from catalog.errors import ClusterError
+
+Object = dict[str, Any]
+
+_PLURALS = {
+    "Node": ("v1", "nodes", False),
+    "Pod": ("v1", "pods", True),
+    "ConfigMap": ("v1", "configmaps", True),
+    "Secret": ("v1", "secrets", True),
+    "Service": ("v1", "services", True),
+    "Event": ("v1", "events", True),
+    "Job": ("batch/v1", "jobs", True),
+    "ResourceSlice": ("resource.k8s.io/v1", "resourceslices", False),
+    "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates", True),
+    "ComputeDomain": ("resource.nvidia.com/v1beta1", "computedomains", True),
+    "Workflow": ("argoproj.io/v1alpha1", "workflows", True),
+}
+_TIMEOUT = (10, 60)
+_PAGE = 500
+
+
+class NotFoundError(ClusterError):
+    """The object does not exist."""
+
+
+class RefusedError(ClusterError):
+    """The API server refused the request: admission, quota, permissions, an invalid object."""
+
+
+class ConflictError(ClusterError):
+    """The object exists already, or was changed meanwhile."""
+
+
+class Cluster:
+    """A connection to one namespace of a cluster.
+
+    Args:
+        api: client of the kubernetes package.
+        namespace: where namespaced objects are read and written.
+    """
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        self._api = api
+        self.namespace = namespace
+
+    @classmethod
+    def connect(cls, namespace: str | None = None, context: str | None = None) -> Cluster:
+        """Connect as a pod does, else by the kubeconfig file.
+
+        Raises:
+            ClusterError: there is neither a service account nor a usable kubeconfig.
+        """
+        settings = client.Configuration()
+        try:
+            with suppress(ConfigException):
+                config.load_incluster_config(client_configuration=settings)
+                return cls(client.ApiClient(settings), namespace or "default")
+            config.load_kube_config(context=context, client_configuration=settings)
+            if namespace is None:
+                contexts, active = config.list_kube_config_contexts()
+                chosen = next((c for c in contexts if c["name"] == context), active)
+                namespace = chosen["context"].get("namespace", "default")
+        except (ConfigException, OSError, TypeError, KeyError) as error:
+            raise ClusterError(f"no cluster can be reached: {error}") from error
+        return cls(client.ApiClient(settings), namespace or "default")
+
+    def get(self, kind: str, name: str) -> Object:
+        """Read one object.
+
+        Raises:
+            NotFoundError: it does not exist.
+            ClusterError: the API refused or did not answer.
+        """
+        return self._json("GET", self._path(kind, name))
+
+    def find(self, kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
+        """Read all objects that match, page by page."""
+        items: list[Object] = []
+        query: dict[str, str] = {"limit": str(_PAGE)}
+        if selector:
+            query["labelSelector"] = selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        while True:
+            page = self._json("GET", self._path(kind), query)
+            items += page.get("items") or []
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                return items
+            query["continue"] = following
+
+    def find_everywhere(self, kind: str) -> list[Object]:
+        """Read all objects of a kind in all namespaces."""
+        version, plural, _ = _PLURALS[kind]
+        found: list[Object] = self._json("GET", f"{_root(version)}/{plural}").get("items") or []
+        return found
+
+    def create(self, body: Mapping[str, Any]) -> Object:
+        """Create an object.
+
+        Raises:
+            ConflictError: it exists.
+            RefusedError: the API server refuses it; carries its own words.
+        """
+        return self._json("POST", self._path(str(body["kind"])), body=body)
+
+    def apply(self, body: Mapping[str, Any]) -> Object:
+        """Create an object, or replace it when it exists."""
+        try:
+            return self.create(body)
+        except ConflictError:
+            return self._json(
+                "PUT", self._path(str(body["kind"]), body["metadata"]["name"]), body=body
+            )
+
+    def patch(self, kind: str, name: str, body: Mapping[str, Any]) -> Object:
+        """Merge a patch into an object."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        return self._json("PATCH", self._path(kind, name), body=body, headers=headers)
+
+    def delete(self, kind: str, name: str, grace_seconds: int | None = None) -> bool:
+        """Delete an object and what it owns.
+
+        Returns:
+            False when it did not exist.
+        """
+        body: Object = {"propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        try:
+            self._json("DELETE", self._path(kind, name), body=body)
+        except NotFoundError:
+            return False
+        return True
+
+    def logs(self, pod: str, container: str = "", *, follow: bool = False) -> Iterator[bytes]:
+        """Stream a pod's log in chunks.
+
+        Raises:
+            ClusterError: the log cannot be read.
+        """
+        query = {"follow": "true"} if follow else {}
+        if container:
+            query["container"] = container
+        response = self._request("GET", self._path("Pod", pod) + "/log", query)
+        try:
+            yield from response.response.stream(64 * 1024)
+        except HTTPError as error:
+            raise ClusterError(f"the log of pod {pod} broke off: {error}") from error
+        finally:
+            response.response.release_conn()
+
+    def _path(self, kind: str, name: str | None = None) -> str:
+        version, plural, namespaced = _PLURALS[kind]
+        path = _root(version)
+        if namespaced:
+            path += f"/namespaces/{quote(self.namespace)}"
+        path += f"/{plural}"
+        return f"{path}/{quote(name)}" if name else path
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Object:
+        response = self._request(method, path, query, body=body, headers=headers)
+        try:
+            data = json.loads(response.read())
+        except (ValueError, HTTPError) as error:
+            raise ClusterError(f"{method} {path}: the answer is no JSON: {error}") from error
+        return data if isinstance(data, dict) else {}
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        try:
+            prepared = self._api.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", **(headers or {})},
+                body=dict(body) if body is not None else None,
+                auth_settings=["BearerToken"],
+            )
+            response = self._api.call_api(*prepared, _request_timeout=_TIMEOUT)
+        except (HTTPError, OSError, client.ApiException) as error:
+            raise ClusterError(f"{method} {path}: {_first_line(error)}") from error
+        if 200 <= response.status < 300:
+            return response
+        raise _refusal(method, path, response.status, response.read())
+
+
+def _root(version: str) -> str:
+    return f"/api/{version}" if version == "v1" else f"/apis/{version}"
+
+
+def _refusal(method: str, path: str, status: int, body: bytes) -> ClusterError:
+    """Turn a Status object into an error with the API server's own words."""
+    try:
+        said = str(json.loads(body).get("message") or "")
+    except (ValueError, AttributeError):
+        said = body[:200].decode(errors="replace")
+    message = said or f"{method} {path}: HTTP {status}"
+    kinds: dict[int, type[ClusterError]] = {404: NotFoundError, 409: ConflictError}
+    for code in (400, 401, 403, 422):
+        kinds[code] = RefusedError
+    return kinds.get(status, ClusterError)(message)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,1 @@
+"""Detect: which nodes, what they are, and what will run on them."""

@@ -1,0 +1,209 @@
+"""Making the plan: pure, from Node objects and a certification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from catalog.bars import find_stage
+from catalog.certification import Certification
+from catalog.entry import find_entry
+from catalog.options import NO_SOURCE, check_options, merge_options
+from catalog.profile import LoadedProfile, Profiles, load_profiles
+from catalog.quantity import parse_duration
+from catalog.resolved import Setting
+from catalog.source import Path_, Source
+from steps.detect.bounds import Cost, bounds_of
+from steps.detect.cohorts import CohortPlan
+from steps.detect.parts import PartMaker, PartPlan
+from steps.detect.survey import survey
+from steps.documents import Exclusion, Group, Plan, PlannedCategory, PlannedPart
+
+
+def make_plan(
+    certification: Certification,
+    nodes: Sequence[Mapping[str, Any]],
+    *,
+    source: Literal["cluster", "recorded", "simulated"],
+    source_note: str | None = None,
+    text: Source | None = None,
+    profiles: Sequence[Path] = (),
+    resource_slices: Sequence[Mapping[str, Any]] = (),
+    pods: Sequence[Mapping[str, Any]] = (),
+) -> Plan:
+    """Plan a certification.
+
+    Args:
+        certification: what to certify.
+        nodes: Node objects of the whole cluster, as plain data.
+        source: where nodes and runs come from.
+        source_note: further words on that, for the head of reports.
+        text: where the certification was read, for lines in origins and errors.
+        profiles: profile files of the user's own.
+        resource_slices: ResourceSlice objects, which tell GPUs that have no label.
+        pods: pods of the cluster, which tell GPUs in use and versions of node software.
+
+    Returns:
+        The plan. Every targeted node is in a group of each category, or excluded from it.
+
+    Raises:
+        InputError: the certification asks for something that does not exist or fit.
+    """
+    spec, where = certification.spec, text or NO_SOURCE
+    find_stage(spec.stage, where.place(("spec", "stage")))
+    check_options(certification, text)
+    _check_categories(certification, where)
+    known = load_profiles(profiles)
+    given = [spec, *(category.options for category in spec.categories)]
+    found = survey(
+        nodes,
+        known,
+        target=spec.target,
+        stated=_stated_profile(certification, known, where),
+        node_cap=spec.limits.node_cap,
+        domain_keys=[options.topology_key for options in given if options.topology_key],
+        resource_slices=resource_slices,
+        pods=pods,
+    )
+    planned = [
+        _category(certification, index, found.cohorts, known, text)
+        for index in range(len(spec.categories))
+    ]
+    excluded = [*found.excluded, *(item for _, _, parts in planned for item in _excluded(parts))]
+    notes = dict.fromkeys(note for _, _, parts in planned for part in parts for note in part.notes)
+    return Plan(
+        certification=certification.metadata.name,
+        stage=spec.stage,
+        source=source,
+        source_note=source_note,
+        targeted=found.targeted,
+        nodes=found.facts,
+        cohorts=tuple(item.cohort for item in found.cohorts),
+        categories=tuple(category for category, _, _ in planned),
+        excluded=tuple(_merged(excluded, [category.id for category in spec.categories])),
+        problems=found.problems,
+        bounds=bounds_of(
+            [costs for _, costs, _ in planned],
+            parse_duration(spec.limits.deadline).total_seconds(),
+            spec.limits.node_cap,
+        ),
+        annotations={"notes": list(notes)} if notes else {},
+    )
+
+
+def _check_categories(certification: Certification, where: Source) -> None:
+    seen: set[str] = set()
+    for index, category in enumerate(certification.spec.categories):
+        if category.id in seen:
+            path = ("spec", "categories", index, "variant")
+            raise where.error(f"asks for {category.id} twice", path)
+        seen.add(category.id)
+
+
+def _stated_profile(
+    certification: Certification, profiles: Profiles, where: Source
+) -> LoadedProfile | None:
+    """Return the profile that the certification states; it holds for the whole target."""
+    spec = certification.spec
+    stated: list[tuple[str, Path_]] = []
+    if spec.profile:
+        stated.append((spec.profile, ("spec", "profile")))
+    for index, category in enumerate(spec.categories):
+        if category.options.profile:
+            at: Path_ = ("spec", "categories", index, "options", "profile")
+            stated.append((category.options.profile, at))
+    found = [(profiles.find(name, where.place(path)), path) for name, path in stated]
+    for profile, path in found[1:]:
+        if profile.name != found[0][0].name:
+            raise where.error(
+                f"states profile {profile.name}, but {found[0][0].name} is stated before",
+                path,
+                "a certification states one profile, for all its nodes",
+            )
+    return found[0][0] if found else None
+
+
+def _category(
+    certification: Certification,
+    index: int,
+    cohorts: Sequence[CohortPlan],
+    profiles: Profiles,
+    text: Source | None,
+) -> tuple[PlannedCategory, list[Cost], list[PartPlan]]:
+    entry = find_entry(certification.spec.categories[index].id)
+    options = merge_options(entry, certification, index, text)
+    scale = str(_value(options, "testScale", None) or entry.scale)
+    isolate = bool(_value(options, "isolate", default=False))
+    limit = int(_value(options, "maxConcurrent", 0))
+    maker = PartMaker(entry, certification, index, profiles, text, isolate=isolate)
+    made = [maker.make(cohort) for cohort in cohorts]
+    parts = _numbered(made, scale, int(_value(options, "repeatCount", 1)))
+    category = PlannedCategory(
+        id=entry.id, scale=scale, parts=tuple(parts), max_concurrent=limit, isolate=isolate
+    )
+    wait = parse_duration(_value(options, "measurementTimeout", "5m")).total_seconds()
+    costs = [
+        Cost(
+            groups=part.groups,
+            timeout_seconds=part.workload.timeout_seconds.value + wait,
+            max_concurrent=limit,
+            gpus_per_node=int(part.workload.gpus_per_node.value),
+            isolate=isolate,
+        )
+        for part in parts
+    ]
+    return category, costs, made
+
+
+def _value(options: Mapping[str, Setting], name: str, default: Any) -> Any:
+    setting = options.get(name)
+    return default if setting is None or setting.value is None else setting.value
+
+
+def _excluded(parts: Sequence[PartPlan]) -> list[Exclusion]:
+    return [item for part in parts for item in part.excluded]
+
+
+def _numbered(made: Sequence[PartPlan], scale: str, repeats: int) -> list[PlannedPart]:
+    """Give groups their ids, unique in the category, and repeat them."""
+    prefix = "screen" if scale == "diagnose" else scale
+    parts: list[PlannedPart] = []
+    number = 0
+    for part in made:
+        if part.workload is None:
+            continue
+        groups: list[Group] = []
+        for draft in part.drafts:
+            for iteration in range(1, repeats + 1):
+                suffix = f"-i{iteration}" if iteration > 1 else ""
+                groups.append(
+                    Group(
+                        id=f"{prefix}-{number}{suffix}",
+                        nodes=draft.nodes,
+                        domain=draft.domain,
+                        overflow=draft.overflow,
+                        iteration=iteration,
+                    )
+                )
+            number += 1
+        parts.append(
+            PlannedPart(
+                cohort=part.cohort, workload=part.workload, bars=part.bars, groups=tuple(groups)
+            )
+        )
+    return parts
+
+
+def _merged(excluded: Sequence[Exclusion], categories: Sequence[str]) -> list[Exclusion]:
+    """Say once what holds for every category, so that a plan of many categories stays short."""
+    by_reason: dict[tuple[str, str, str], list[Exclusion]] = {}
+    for item in excluded:
+        by_reason.setdefault((item.node, item.code, item.message), []).append(item)
+    merged: list[Exclusion] = []
+    for found in by_reason.values():
+        if {item.category for item in found} >= set(categories):
+            merged.append(found[0].model_copy(update={"category": None}))
+        else:
+            merged += found
+    return sorted(merged, key=lambda item: (item.node, item.category or "", item.code))

@@ -1,0 +1,123 @@
+"""What the objects beside a Node tell about it: ResourceSlices its devices, pods what they use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.machine import GPU
+from catalog.quantity import parse_quantity
+
+GPU_DRIVER = "gpu.nvidia.com"
+TCPXO_IMAGE = "nccl-plugin-gpudirecttcpx-dev"
+
+
+@dataclass(frozen=True, slots=True)
+class DraDevices:
+    """What ResourceSlices tell about one node: devices by driver, and the GPU product."""
+
+    counts: Mapping[str, int]
+    product: str | None = None
+
+
+def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices]:
+    """Count the devices of ResourceSlices by node and driver.
+
+    Only the newest generation of a pool counts; devices given to virtual machines (vfio) do not.
+    """
+    newest: dict[tuple[str, str, str], tuple[int, list[Mapping[str, Any]]]] = {}
+    for item in slices:
+        spec = part(item, "spec")
+        node, driver = spec.get("nodeName"), spec.get("driver")
+        if not node or not driver:
+            continue
+        pool = part(spec, "pool")
+        generation = int(pool.get("generation") or 0)
+        key = (str(node), str(driver), str(pool.get("name") or node))
+        held = newest.get(key)
+        if held is None or generation > held[0]:
+            newest[key] = (generation, list(spec.get("devices") or []))
+        elif generation == held[0]:
+            held[1].extend(spec.get("devices") or [])
+    counts: dict[str, dict[str, int]] = {}
+    products: dict[str, str] = {}
+    for (node, driver, _), (_, found) in newest.items():
+        usable = [device for device in found if _attribute(device, "type") != "vfio"]
+        whole = [
+            d for d in usable if driver != GPU_DRIVER or _attribute(d, "type") in {None, "gpu"}
+        ]
+        by_driver = counts.setdefault(node, {})
+        by_driver[driver] = by_driver.get(driver, 0) + len(whole)
+        if driver == GPU_DRIVER and node not in products:
+            name = next((n for d in usable if (n := _attribute(d, "productName"))), None)
+            if name:
+                products[node] = "-".join(name.split())
+    return {node: DraDevices(found, products.get(node)) for node, found in counts.items()}
+
+
+def pods_by_node(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Sort pods that still hold resources by the node they are on."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        node = part(pod, "spec").get("nodeName")
+        if node and part(pod, "status").get("phase") not in {"Succeeded", "Failed"}:
+            found.setdefault(str(node), []).append(pod)
+    return found
+
+
+def part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a mapping below another; empty when it is missing or no mapping."""
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _attribute(device: Mapping[str, Any], name: str) -> str | None:
+    # resource.k8s.io/v1beta1 has one level more than v1: devices[].basic.attributes.
+    attributes = part(device, "attributes") or part(part(device, "basic"), "attributes")
+    value = attributes.get(name, attributes.get(f"{GPU_DRIVER}/{name}"))
+    return str(value["string"]) if isinstance(value, Mapping) and "string" in value else None
+
+
+def gpu_users(pods: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
+    """List the pods that hold GPUs, each with a count."""
+    found = []
+    for pod in pods:
+        spec, metadata = part(pod, "spec"), part(pod, "metadata")
+        containers = [
+            item for item in spec.get("containers") or [] if isinstance(item, Mapping)
+        ] + [
+            item
+            for item in spec.get("initContainers") or []
+            if isinstance(item, Mapping) and item.get("restartPolicy") == "Always"
+        ]
+        count = sum(_container_gpus(item) for item in containers)
+        if count:
+            found.append((f"{metadata.get('namespace', 'default')}/{metadata.get('name')}", count))
+    return tuple(found)
+
+
+def _container_gpus(container: Mapping[str, Any]) -> int:
+    resources = part(container, "resources")
+    amounts = {**part(resources, "requests"), **part(resources, "limits")}
+    total = 0
+    for name, amount in amounts.items():
+        if name in {GPU, f"{GPU}.shared"} or name.startswith("nvidia.com/mig-"):
+            total += int(parse_quantity(amount))
+    return total
+
+
+def node_software(pods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Read versions of node software from its pods: GKE's TCPXO plugin from its installer."""
+    for pod in pods:
+        spec = part(pod, "spec")
+        if part(pod, "status").get("phase") not in {None, "Running"}:
+            continue
+        if not str(part(pod, "metadata").get("name", "")).startswith("nccl-tcpxo-installer"):
+            continue
+        for container in spec.get("initContainers") or []:
+            image = container.get("image") if isinstance(container, Mapping) else None
+            name, _, tag = str(image or "").rpartition(":")
+            if name.endswith(TCPXO_IMAGE):
+                return {"tcpxo": tag.removeprefix("v").partition("-")[0]}
+    return {}

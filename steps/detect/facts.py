@@ -1,0 +1,309 @@
+"""What one Node object tells: platform, GPU, devices, state.
+
+Allocatable decides and labels inform: labels stay behind when MIG is switched on or a GPU is lost.
+A field that is missing is not known; it is never taken for a zero or a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.machine import GKE_NETWORK, GPU
+from catalog.platforms import (
+    architecture_of,
+    is_mig_product,
+    is_shared_product,
+    platform_of,
+)
+from catalog.quantity import parse_quantity
+from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, node_software, part
+from steps.documents import NodeFacts
+
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+PRESENT_LABEL = "nvidia.com/gpu.present"
+ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
+INSTANCE_LABELS = (
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "node.coreweave.cloud/type",
+)
+DOMAIN_LABELS = (
+    "nvidia.com/gpu.clique",
+    "topology.nks.nscale.com/accelerator-domain",
+    "ds.coreweave.com/nvlink.domain",
+    "topology.k8s.aws/network-node-layer-1",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+    "kubernetes.azure.com/ppg",
+    "topology.kubernetes.io/zone",
+)
+"""Topology domains that the plan records; a ``topologyKey`` of the certification is added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """One taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One node as detection sees it.
+
+    Attributes:
+        facts: what the plan keeps.
+        labels: node labels.
+        taints: node taints; a cordoned node has the taint that Kubernetes gives it.
+        cordoned: ``spec.unschedulable``.
+        ready: the Ready condition; None when the node has no such condition.
+        has_gpus: whether it is a GPU node at all.
+        gpu_capacity: GPUs that the device plugin ever registered, healthy or not.
+        allocatable: units by extended resource and DRA driver; None when the node does not tell.
+        networks: GKE pod networks.
+        mig: why it is taken to be partitioned by MIG.
+        shared: why its GPUs are taken to be shared.
+        busy: pods that use its GPUs, each with a count.
+        software: versions of node software.
+        platform_why: the rule that told the platform.
+        platform_told: whether a provider id told it; else it is a guess from labels.
+    """
+
+    facts: NodeFacts
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    cordoned: bool
+    ready: bool | None
+    has_gpus: bool
+    gpu_capacity: int | None
+    allocatable: Mapping[str, int] | None
+    networks: tuple[str, ...]
+    mig: str | None
+    shared: str | None
+    busy: tuple[tuple[str, int], ...]
+    software: Mapping[str, str]
+    platform_why: str
+    platform_told: bool
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.facts.name
+
+
+def observe(
+    node: Mapping[str, Any],
+    *,
+    devices: DraDevices | None = None,
+    pods: Sequence[Mapping[str, Any]] = (),
+    domain_keys: Iterable[str] = (),
+) -> Observed:
+    """Read one Node object.
+
+    Args:
+        node: the Node as plain data; may lack any field but ``metadata.name``.
+        devices: what ResourceSlices tell about it.
+        pods: pods on this node.
+        domain_keys: further topology labels to keep.
+    """
+    metadata, spec, status = part(node, "metadata"), part(node, "spec"), part(node, "status")
+    labels = {str(key): _text(value) for key, value in part(metadata, "labels").items()}
+    notes: list[str] = []
+    counts = dict(devices.counts) if devices else {}
+    allocatable = _amounts(status.get("allocatable"), notes)
+    if allocatable is not None or counts:
+        allocatable = {**counts, **(allocatable or {})}
+    else:
+        notes.append("the node reports no allocatable resources")
+    capacity = _amounts(status.get("capacity"), notes)
+    product = labels.get(PRODUCT_LABEL) or (devices.product if devices else None)
+    if product is None and labels.get(ACCELERATOR_LABEL):
+        product = labels[ACCELERATOR_LABEL]
+        notes.append(f"GPU told by label {ACCELERATOR_LABEL}")
+    elif product and PRODUCT_LABEL not in labels:
+        notes.append("GPU told by its ResourceSlice")
+    architecture = architecture_of(product)
+    guess = platform_of(
+        str(spec.get("providerID") or ""), labels, allocatable or {}, counts, architecture
+    )
+    if guess.note:
+        notes.append(guess.note)
+    gpus = _gpus(allocatable, counts)
+    _compare_label(labels, gpus, notes)
+    domains = {key: labels[key] for key in (*DOMAIN_LABELS, *domain_keys) if labels.get(key)}
+    cordoned = bool(spec.get("unschedulable"))
+    ready = _ready(status, notes)
+    return Observed(
+        facts=NodeFacts(
+            name=str(metadata["name"]),
+            platform=guess.platform,
+            instance_type=next((labels[key] for key in INSTANCE_LABELS if labels.get(key)), None),
+            gpu_product=product,
+            gpu_architecture=architecture,
+            gpus=gpus,
+            nics=_nics(allocatable),
+            domains=domains,
+            notes=tuple(notes),
+        ),
+        labels=labels,
+        taints=_taints(spec, cordoned=cordoned),
+        cordoned=cordoned,
+        ready=ready,
+        has_gpus=_has_gpus(labels, allocatable, capacity, counts, product),
+        gpu_capacity=(capacity or {}).get(GPU),
+        allocatable=allocatable,
+        networks=_networks(allocatable),
+        mig=_mig(labels, allocatable, product),
+        shared=_shared(labels, allocatable, product),
+        busy=gpu_users(pods),
+        software=node_software(pods),
+        platform_why=guess.why,
+        platform_told=bool(spec.get("providerID")),
+    )
+
+
+def _text(value: Any) -> str:
+    """Labels are text; YAML that was written by hand may hold a number or a boolean."""
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _amounts(value: Any, notes: list[str]) -> dict[str, int] | None:
+    """Read extended resources and huge pages; CPU, memory and pods do not matter here."""
+    if not isinstance(value, Mapping):
+        return None
+    amounts = {}
+    for name, amount in value.items():
+        if "/" in name or name.startswith("hugepages-"):
+            try:
+                amounts[str(name)] = int(parse_quantity(amount))
+            except (ValueError, OverflowError):
+                notes.append(f"{name} is {amount!r}, which is no quantity; taken as 0")
+                amounts[str(name)] = 0
+    return amounts
+
+
+def _gpus(allocatable: Mapping[str, int] | None, counts: Mapping[str, int]) -> int | None:
+    if allocatable is None:
+        return None
+    if GPU in allocatable:
+        # Where DRA hands the GPUs out, the device plugin may be off and still report zero.
+        return allocatable[GPU] or counts.get(GPU_DRIVER, 0)
+    return counts.get(GPU_DRIVER, 0)
+
+
+def _compare_label(labels: Mapping[str, str], gpus: int | None, notes: list[str]) -> None:
+    label = labels.get("nvidia.com/gpu.count", "")
+    if gpus is not None and label.isdecimal() and int(label) != gpus:
+        notes.append(f"label nvidia.com/gpu.count says {label}, allocatable says {gpus}")
+
+
+def _has_gpus(
+    labels: Mapping[str, str],
+    allocatable: Mapping[str, int] | None,
+    capacity: Mapping[str, int] | None,
+    counts: Mapping[str, int],
+    product: str | None,
+) -> bool:
+    if labels.get(PRESENT_LABEL) == "true" or product:
+        return True
+    amounts = [*(allocatable or {}).items(), *(capacity or {}).items()]
+    return bool(counts.get(GPU_DRIVER)) or any(
+        amount > 0 and (name.startswith((GPU, "nvidia.com/mig-"))) for name, amount in amounts
+    )
+
+
+def _nics(allocatable: Mapping[str, int] | None) -> dict[str, int]:
+    """Keep the resources that may stand for network devices."""
+    prefixes = (
+        "rdma/",
+        "vpc.amazonaws.com/efa",
+        "nvidia.com/mlnxnics",
+        "nvidia.com/rdma",
+        "nvidia.com/hostdev",
+        "nvidia.com/sriov",
+        "nscale.com/",
+        "rdma.nscale.com",
+        "roce.networking.k8s.aws",
+        GKE_NETWORK,
+    )
+    return {
+        name: amount
+        for name, amount in (allocatable or {}).items()
+        if name.startswith(prefixes) and not name.endswith(".IP")
+    }
+
+
+def _networks(allocatable: Mapping[str, int] | None) -> tuple[str, ...]:
+    """Return GKE's pod networks; ``NAME.IP`` and ``default`` carry no GPU traffic."""
+    names = (
+        name.removeprefix(GKE_NETWORK) for name in allocatable or {} if name.startswith(GKE_NETWORK)
+    )
+    return tuple(sorted(name for name in names if name != "default" and not name.endswith(".IP")))
+
+
+def _mig(
+    labels: Mapping[str, str], allocatable: Mapping[str, int] | None, product: str | None
+) -> str | None:
+    if is_mig_product(product):
+        return f"GPU product is {product}"
+    slices = sum(n for name, n in (allocatable or {}).items() if name.startswith("nvidia.com/mig-"))
+    if slices:
+        return f"{slices} MIG devices are allocatable"
+    # The strategy label only says how MIG would be shown; the state label says that it is on.
+    state = labels.get("nvidia.com/mig.config", "")
+    if (
+        state
+        and state not in {"all-disabled"}
+        and labels.get("nvidia.com/mig.config.state") == "success"
+    ):
+        return f"MIG configuration is {state}"
+    return None
+
+
+def _shared(
+    labels: Mapping[str, str], allocatable: Mapping[str, int] | None, product: str | None
+) -> str | None:
+    if is_shared_product(product):
+        return f"GPU product is {product}"
+    strategy = labels.get("nvidia.com/gpu.sharing-strategy", "none")
+    replicas = labels.get("nvidia.com/gpu.replicas", "1")
+    if strategy not in {"none", ""}:
+        return f"sharing strategy is {strategy}, {replicas} pods per GPU"
+    if replicas.isdecimal() and int(replicas) > 1:
+        return f"{replicas} pods share one GPU"
+    if (allocatable or {}).get(f"{GPU}.shared"):
+        return f"{GPU}.shared is allocatable"
+    return None
+
+
+def _taints(spec: Mapping[str, Any], *, cordoned: bool) -> tuple[Taint, ...]:
+    taints = [
+        Taint(
+            key=_text(item.get("key")),
+            value=_text(item.get("value")),
+            effect=_text(item.get("effect")),
+        )
+        for item in spec.get("taints") or []
+        if isinstance(item, Mapping)
+    ]
+    if cordoned and not any(taint.key == CORDON_TAINT for taint in taints):
+        taints.append(Taint(key=CORDON_TAINT, value="", effect="NoSchedule"))
+    return tuple(taints)
+
+
+def _ready(status: Mapping[str, Any], notes: list[str]) -> bool | None:
+    for item in status.get("conditions") or []:
+        if isinstance(item, Mapping) and item.get("type") == "Ready":
+            return _text(item.get("status")).lower() == "true"
+    notes.append("the node has no Ready condition")
+    return None

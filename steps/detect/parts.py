@@ -1,0 +1,245 @@
+"""One category on one cohort: which nodes can run it, in which groups, with which workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catalog.bars import Hardware, bars_for
+from catalog.certification import Certification
+from catalog.entry import Entry
+from catalog.profile import Profiles
+from catalog.resolve import (
+    Prepared,
+    Request,
+    prepare,
+    resolve_workload,
+    tensor_parallel,
+    tolerations_of,
+)
+from catalog.resolved import Launcher, Workload
+from catalog.source import Source
+from steps.detect.cohorts import CohortPlan
+from steps.detect.facts import CORDON_TAINT, Observed
+from steps.detect.groups import (
+    Draft,
+    one_by_one,
+    packed,
+    per_domain,
+    screening,
+    valid_size,
+)
+from steps.detect.target import tolerated
+from steps.documents import BarSet, Exclusion
+
+
+@dataclass(slots=True)
+class PartPlan:
+    """What came out for one category on one cohort.
+
+    Attributes:
+        workload: None when no node can run it.
+        drafts: groups without ids.
+        excluded: nodes of the cohort that are in no group.
+        notes: for people.
+    """
+
+    cohort: str
+    workload: Workload | None = None
+    bars: tuple[BarSet, ...] = ()
+    drafts: list[Draft] = field(default_factory=list)
+    excluded: list[Exclusion] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class PartMaker:
+    """Plans one category, cohort by cohort."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        certification: Certification,
+        index: int,
+        profiles: Profiles,
+        source: Source | None,
+        *,
+        isolate: bool,
+    ) -> None:
+        self.entry = entry
+        self.certification = certification
+        self.index = index
+        self.profiles = profiles
+        self.source = source
+        self.isolate = isolate
+
+    def make(self, cohort: CohortPlan) -> PartPlan:
+        """Plan the category on a cohort; every node ends in a draft or in ``excluded``."""
+        part = PartPlan(cohort.cohort.id)
+        prepared = prepare(
+            Request(
+                entry=self.entry,
+                certification=self.certification,
+                index=self.index,
+                machine=cohort.machine,
+                profiles=self.profiles,
+                profile=cohort.profile,
+                source=self.source,
+            )
+        )
+        part.notes += [f"{cohort.cohort.id}: {note}" for note in prepared.needs.notes]
+        usable = self._usable(cohort.nodes, prepared, part)
+        if not usable:
+            return part
+        part.drafts = self._groups(usable, prepared, cohort, part)
+        if not part.drafts:
+            return part
+        size = max(len(draft.nodes) for draft in part.drafts)
+        part.workload = resolve_workload(prepared, size)
+        part.bars = self._bars(part.workload, part.drafts, cohort)
+        return part
+
+    def _exclude(self, part: PartPlan, node: Observed | str, code: str, message: str) -> None:
+        name = node if isinstance(node, str) else node.name
+        part.excluded.append(
+            Exclusion(node=name, code=code, message=message, category=self.entry.id)
+        )
+
+    def _usable(
+        self, nodes: Sequence[Observed], prepared: Prepared, part: PartPlan
+    ) -> list[Observed]:
+        tolerations = tolerations_of(prepared, len(nodes))
+        needed = int(prepared.needs.gpus.value)
+        usable = []
+        for node in nodes:
+            hard = [
+                taint
+                for taint in node.taints
+                if taint.effect in {"NoSchedule", "NoExecute"}
+                and not tolerated(taint, tolerations)
+                and taint.key != CORDON_TAINT
+            ]
+            lacking = _lacking(node, prepared.needs.requests)
+            if hard:
+                self._exclude(part, node, "NODE_EXCLUDED_TAINTED", f"taint {hard[0]}")
+            elif node.facts.gpus is not None and node.facts.gpus < needed:
+                message = f"has {node.facts.gpus}, needs {needed}"
+                self._exclude(part, node, "NODE_EXCLUDED_GPU_COUNT", message)
+            elif lacking:
+                self._exclude(part, node, "NODE_EXCLUDED_NIC_MISSING", lacking)
+            else:
+                usable.append(node)
+        return usable
+
+    def _groups(
+        self,
+        usable: Sequence[Observed],
+        prepared: Prepared,
+        cohort: CohortPlan,
+        part: PartPlan,
+    ) -> list[Draft]:
+        names = [node.name for node in usable]
+        if prepared.scale == "intra-node":
+            return self._sized(one_by_one(names), prepared, part)
+        key = self._topology_key(prepared, cohort)
+        domains = {node.name: node.labels[key] for node in usable if key and node.labels.get(key)}
+        wanted = prepared.options.get("nodesPerJob")
+        size = int(wanted.value) if wanted and wanted.value else None
+        if prepared.scale == "intra-rack":
+            for name in names:
+                if name not in domains:
+                    what = f"label {key} is missing" if key else "no topologyKey is known"
+                    self._exclude(part, name, "LABEL_MISSING", what)
+            return self._sized(per_domain(names, domains, size), prepared, part)
+        if prepared.scale == "diagnose":
+            smallest = max(2, int(prepared.options["minGroupSize"].value))
+            drafts = per_domain(names, domains) if domains else screening(names, smallest)
+            for name in names:
+                if domains and name not in domains:
+                    self._exclude(part, name, "LABEL_MISSING", f"label {key} is missing")
+            return self._sized(drafts, prepared, part)
+        fits = self._valid_size(min(size or len(names), len(names)), prepared, size)
+        if fits is None:
+            for name in names:
+                self._exclude(
+                    part, name, "NOT_ENOUGH_NODES", self._too_few(len(names), prepared, size)
+                )
+            return []
+        return packed(names, fits, domains)
+
+    def _sized(self, drafts: Sequence[Draft], prepared: Prepared, part: PartPlan) -> list[Draft]:
+        """Lower groups to a size that the workload can run at, or exclude their nodes."""
+        kept: list[Draft] = []
+        for draft in drafts:
+            count = len(draft.nodes)
+            fits = self._valid_size(count, prepared, None)
+            if fits is None:
+                for name in draft.nodes:
+                    message = self._too_few(count, prepared, None)
+                    self._exclude(part, name, "NOT_ENOUGH_NODES", message)
+            elif fits == count:
+                kept.append(draft)
+            else:
+                kept += [cut._replace(domain=draft.domain) for cut in packed(draft.nodes, fits, {})]
+        return kept
+
+    def _fewest(self, prepared: Prepared, wanted: int | None) -> int:
+        """Return the fewest nodes; one node alone tests no fabric unless that is asked for."""
+        crosses = self.entry.launcher is Launcher.MPI and prepared.scale != "intra-node"
+        return max(self.entry.min_nodes, 2 if crosses and wanted != 1 else 1)
+
+    def _valid_size(self, count: int, prepared: Prepared, wanted: int | None) -> int | None:
+        return valid_size(
+            count,
+            int(prepared.needs.gpus.value),
+            min_nodes=self._fewest(prepared, wanted),
+            min_gpus=self.entry.min_gpus,
+            model_gpus=tensor_parallel(self.entry, prepared.request.machine.architecture),
+        )
+
+    def _too_few(self, count: int, prepared: Prepared, wanted: int | None) -> str:
+        gpus = int(prepared.needs.gpus.value)
+        fewest = self._fewest(prepared, wanted)
+        if count < fewest:
+            return f"has {count}, needs {fewest} usable nodes"
+        need = max(
+            self.entry.min_gpus,
+            tensor_parallel(self.entry, prepared.request.machine.architecture),
+        )
+        return f"has {count} x {gpus} GPUs, needs {need}"
+
+    def _topology_key(self, prepared: Prepared, cohort: CohortPlan) -> str | None:
+        stated = prepared.options.get("topologyKey")
+        if stated is not None and stated.value:
+            return str(stated.value)
+        return cohort.profile.profile.topology_key if cohort.profile else None
+
+    def _bars(
+        self, workload: Workload, drafts: Sequence[Draft], cohort: CohortPlan
+    ) -> tuple[BarSet, ...]:
+        sizes = {len(draft.nodes) for draft in drafts}
+        if self.isolate and max(sizes) > 1:
+            sizes |= {1, 2}
+        hardware = Hardware(
+            platform=cohort.cohort.platform,
+            instance_type=cohort.cohort.instance_type,
+            gpu_architecture=cohort.cohort.gpu_architecture,
+            gpus_per_node=int(workload.gpus_per_node.value),
+            profile=cohort.cohort.profile,
+        )
+        found = []
+        for size in sorted(sizes):
+            bars, missing = bars_for(
+                self.entry, self.certification.spec.stage, hardware, size, workload.options
+            )
+            found.append(BarSet(nodes=size, bars=bars, missing=missing))
+        return tuple(found)
+
+
+def _lacking(node: Observed, requests: Mapping[str, int]) -> str | None:
+    """Say which network devices a node lacks; one that does not tell is not held short."""
+    if node.allocatable is None:
+        return None
+    for name, units in requests.items():
+        if node.allocatable.get(name, 0) < units:
+            return f"{name}: has {node.allocatable.get(name, 0)}, needs {units}"
+    return None

@@ -1,0 +1,38 @@
+"""Builds findings whose effect is the catalog's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.reasons import Effect, reason
+from steps.documents import Entity, Evidence, Finding
+from steps.parse.secrets import redact
+from steps.parse.sightings import MAX_EVIDENCE
+
+
+def finding(
+    code: str,
+    message: str,
+    *,
+    effect: Effect | None = None,
+    entities: Iterable[Entity] = (),
+    proof: Iterable[Evidence] = (),
+    count: int = 1,
+    witness: bool = False,
+    cause: str | None = None,
+) -> Finding:
+    """Return a finding with the catalog's effect unless another is given.
+
+    Raises:
+        KeyError: the code is not in the catalog: a bug.
+    """
+    return Finding(
+        code=code,
+        effect=effect or reason(code).effect,
+        message=redact(message),
+        entities=tuple(entities),
+        evidence=tuple(proof)[:MAX_EVIDENCE],
+        count=count,
+        witness=witness,
+        cause=cause,
+    )

@@ -1,0 +1,265 @@
+"""Reads what a launcher says when a run does not start or does not end well."""
+
+from __future__ import annotations
+
+import re
+
+from catalog.reasons import Effect
+from steps.documents import Completeness, Entity, Finding, ReadMode
+from steps.parse.api import Line, ParseContext, Part
+from steps.parse.findings import finding
+from steps.parse.launcher.rules import FOLLOWS, HARMLESS, RULES
+from steps.parse.sightings import Seen, Tally, node_of, node_of_rank
+
+# mpirun's closing words spread over lines: "Process name: [[5461,1],3]" and "Exit code:    1".
+_FIRST_EXIT = re.compile(r"first process to do so was", re.I)
+_PROCESS_NAME = re.compile(r"^\s*Process name: \[\[?[^\]]*\],\s*(?P<rank>\d{1,7})\]", re.I)
+_EXIT_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>-?\d{1,9})\s*$", re.I)
+_SIGNALLED = re.compile(
+    r"noticed that process rank (?P<rank>\d{1,7}) with PID \d+ on node (?P<node>\S+) "
+    r"exited on signal "
+    r"(?P<signal>\d+) \((?P<name>[^)]+)\)",
+    re.I,
+)
+_SRUN = re.compile(
+    r"srun: error: (?P<node>[\w.-]+): tasks? (?P<ranks>[\d,-]+): "
+    r"(?P<how>Exited with exit code (?P<code>\d{1,9})|[A-Z][\w ()]+)"
+)
+_BOX = 6
+"""Lines of mpirun's closing box."""
+
+MAX_LINE = 8192
+"""Characters of a line that are read; no format has longer lines."""
+
+
+class LauncherScanner:
+    """Scanner of launcher lines; see `steps.parse.api.Scanner`.
+
+    Machines that are named are places, not culprits: launch failures blame no node. The first
+    cause wins; what follows from it carries its code as ``cause``.
+
+    Args:
+        file: name of the output, for the evidence.
+    """
+
+    needles: tuple[bytes, ...] = (
+        b"ermission denied",
+        b"Permanently added",
+        b"known hosts",
+        b"Host key",
+        b"HOST IDENTIFICATION",
+        b"uthentication",
+        b"PRIVATE KEY FILE",
+        b"resolve",
+        b"name resolution",
+        b"ervice not known",
+        b"servname",
+        b"associated with",
+        b"server can't find",
+        b"gai error",
+        b"ssh",
+        b"Connection closed",
+        b"Connection reset",
+        b"client_loop",
+        b"privilege separation",
+        b"slots available",
+        b"the ppr",
+        b"already filled",
+        b"option",
+        b"argument",
+        b"run as root",
+        b"Conflicting directives",
+        b"hostfile",
+        b"executable",
+        b"invalid value",
+        b"MCA parameter",
+        b"ORTE",
+        b"PRTE",
+        b"PRRTE",
+        b"orted",
+        b"prted",
+        b"unable to complete a TCP",
+        b"was unable to",
+        b"rsh",
+        b"_init failed",
+        b"MPI_INIT",
+        b"emote daemon",
+        b"Rendezvous",
+        b"client socket",
+        b"waiting for",
+        b"mage",
+        b"pull access",
+        b"manifest",
+        b"OOMKilled",
+        b"oom",
+        b"ut of memory",
+        b"137",
+        b"low on resource",
+        b"victed",
+        b"viction",
+        b"ephemeral",
+        b"EmptyDir",
+        b"reempt",
+        b"PREEMPTION",
+        b"nodes are available",
+        b"FailedScheduling",
+        b"exceeded quota",
+        b"admission webhook",
+        b"ontainer",
+        b"OCI runtime",
+        b"to do so was",
+        b"Process name",
+        b"Exit code",
+        b"exited on signal",
+        b"srun: error",
+    )
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._tally: Tally[str] = Tally(file)
+        self._claimed = 0
+        self._box: Line | None = None
+        self._exit = Seen()
+        self._rank: int | None = None
+        self._node: str | None = None
+        self._how: str | None = None
+        self._code: int | None = None
+
+    def feed(self, line: Line) -> None:
+        """Take one line."""
+        if len(line.text) > MAX_LINE:
+            line = line._replace(text=line.text[:MAX_LINE])
+        if HARMLESS.search(line.text) or self._read_exit(line):
+            self._claimed += 1
+            return
+        for rule in RULES:
+            match = rule.pattern.search(line.text)
+            if match:
+                self._claimed += 1
+                place = match.groupdict().get("place") or line.host
+                entity = Entity(node=place, rank=line.rank)
+                entities = [entity] if str(entity) else []
+                known = self._tally.get(rule.code)
+                if rule.detail and known:
+                    known.companion(self._file, line)
+                    known.entities.update(dict.fromkeys(entities))
+                else:
+                    self._tally.add(rule.code, line, *entities)
+                return
+
+    def finish(self, context: ParseContext) -> Part:
+        """Return the failures, first cause first; ABORTED when one of them ended the run."""
+        part = Part(mode=ReadMode.LAUNCHER_LOG, claimed=self._claimed)
+        codes = [code for code, _ in self._tally.items()]
+        found = [
+            self._finding(code, seen, _cause(code, codes), context)
+            for code, seen in self._tally.items()
+        ]
+        if self._exit.count:
+            primary = next((f.code for f in found if f.cause is None), None)
+            found.append(self._exit_finding(primary, context))
+            first = Entity(node=self._node, rank=self._rank)
+            part.facts = {"firstExit": f"{first} {self._how}".strip()}
+            if self._code is not None:
+                part.facts["exitCode"] = str(self._code)
+        part.findings = sorted(found, key=lambda f: f.cause is not None)
+        if any(f.effect is Effect.INCONCLUSIVE for f in part.findings):
+            part.completeness = Completeness.ABORTED
+        return part
+
+    def _read_exit(self, line: Line) -> bool:
+        text = line.text
+        if _FIRST_EXIT.search(text):
+            self._box = line
+            self._exit.companion(self._file, line)
+            return True
+        in_box = self._box is not None and line.number - self._box.number <= _BOX
+        if in_box and (match := _PROCESS_NAME.match(text)):
+            self._rank = self._rank if self._exit.count else int(match["rank"])
+            self._exit.companion(self._file, line)
+            return True
+        if in_box and (match := _EXIT_CODE.match(text)):
+            self._note_exit(line, self._rank, None, f"exit code {match['code']}")
+            self._code = self._code if self._code is not None else int(match["code"])
+            return True
+        if match := _SIGNALLED.search(text):
+            how = f"signal {match['signal']} ({match['name']})"
+            self._note_exit(line, int(match["rank"]), match["node"], how)
+            return True
+        if match := _SRUN.search(text):
+            self._note_exit(line, _only_rank(match["ranks"]), match["node"], match["how"].lower())
+            if match["code"] and self._code is None:
+                self._code = int(match["code"])
+            # An out-of-memory kill among tasks has its own code as well.
+            return "oom" not in text.lower() and "memory" not in text.lower()
+        return False
+
+    def _note_exit(self, line: Line, rank: int | None, node: str | None, how: str) -> None:
+        if not self._exit.count:
+            self._rank, self._node, self._how = rank, node, how
+        self._exit.add(self._file, line)
+
+    def _finding(self, code: str, seen: Seen, cause: str | None, context: ParseContext) -> Finding:
+        entities = [
+            entity
+            if entity.node
+            else entity.model_copy(update={"node": node_of(None, entity.rank, context)})
+            for entity in seen.entities
+        ]
+        places = ", ".join(dict.fromkeys(e.node for e in entities if e.node))
+        where = f" ({places})" if places else ""
+        texts = [proof.text.strip() for proof in seen.evidence]
+        says = next((t for t in texts if any(e.node and e.node in t for e in entities)), texts[0])
+        return finding(
+            code,
+            f"{_SAYS.get(code, 'the launcher failed')}{where}: {says}",
+            # A hiccup that the launcher got over does not put a finished run in doubt.
+            effect=Effect.NOTE if context.exit_code == 0 else None,
+            entities=entities,
+            proof=seen.evidence,
+            count=seen.count,
+            witness=True,
+            cause=cause,
+        )
+
+    def _exit_finding(self, cause: str | None, context: ParseContext) -> Finding:
+        node = self._node or node_of_rank(self._rank, context)
+        entity = Entity(node=node, rank=self._rank)
+        what = " ".join(filter(None, (str(entity), "was the first to end:", self._how)))
+        return finding(
+            "EXIT_CODE_NONZERO",
+            f"{what}; the first to end is not proven the cause",
+            entities=(entity,) if str(entity) else (),
+            proof=self._exit.evidence,
+            count=self._exit.count,
+            witness=True,
+            cause=cause,
+        )
+
+
+def _only_rank(ranks: str) -> int | None:
+    return int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None
+
+
+def _cause(code: str, codes: list[str]) -> str | None:
+    causes = FOLLOWS.get(code, frozenset())
+    return next((other for other in codes if other in causes and other != code), None)
+
+
+_SAYS = {
+    "INFRA_SSH_AUTH": "ssh was refused",
+    "INFRA_SSH_CONNECT": "ssh could not connect",
+    "INFRA_DNS": "a host name did not resolve",
+    "INFRA_IMAGE_NO_SSHD": "the image has no sshd",
+    "INFRA_BAD_ARGS": "the launch asked for something that cannot be",
+    "INFRA_MPI": "mpirun lost or could not start a daemon or process",
+    "INFRA_WORKERS_NOT_READY": "workers did not come up in time",
+    "INFRA_IMAGE_PULL": "an image could not be pulled",
+    "INFRA_OOM_KILLED": "out of host memory",
+    "INFRA_EVICTED": "a pod was evicted",
+    "INFRA_PREEMPTED": "a pod was preempted",
+    "INFRA_UNSCHEDULABLE": "pods could not be scheduled",
+    "INFRA_QUOTA": "a quota refused the pods",
+    "INFRA_ADMISSION": "an admission check refused an object",
+    "INFRA_CONTAINER_CONFIG": "a container could not be started",
+}

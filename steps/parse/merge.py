@@ -1,0 +1,244 @@
+"""Puts what several readers, or several outputs of one run, said into one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from catalog.reasons import Effect
+from steps.documents import (
+    Completeness,
+    Entity,
+    Finding,
+    Measurements,
+    RankPlace,
+    ReadMode,
+)
+from steps.parse.api import ParseContext, Part
+from steps.parse.findings import finding
+from steps.parse.sightings import node_of_rank
+
+MAX_FINDINGS = 500
+
+# What these say holds for one reader's output only, not for the run.
+_ABOUT_THE_OUTPUT = frozenset(
+    {
+        "LOG_EMPTY",
+        "LOG_TRUNCATED",
+        "LOG_UNREADABLE",
+        "SCHEMA_UNKNOWN",
+        "NO_RESULT_ROWS",
+        "SIZE_MISSING",
+        "EXIT_CODE_UNKNOWN",
+        "EXIT_CODE_NONZERO",
+        "AVG_MISMATCH",
+        "MULTIPLE_RUNS",
+        "DUPLICATE_ROW",
+        "VALIDATION_OFF",
+        "TRAIN_TOO_FEW_STEPS",
+        "DCGM_RESULT_MISSING",
+        "DCGM_DID_NOT_RUN",
+    }
+)
+
+_SERIOUSNESS = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}
+
+# Which output of a run is its result, where several could be.
+_RESULT_FIRST = (
+    ReadMode.NCCL_JSON,
+    ReadMode.NCCL_TABLE,
+    ReadMode.DCGM_JSON,
+    ReadMode.DCGM_TEXT,
+    ReadMode.NVBANDWIDTH_JSON,
+    ReadMode.TRAINING_LOG,
+    ReadMode.NVIDIA_SMI,
+    ReadMode.LAUNCHER_LOG,
+    ReadMode.KERNEL_LOG,
+    ReadMode.UNKNOWN,
+)
+_BYSTANDERS = frozenset(
+    {ReadMode.KERNEL_LOG, ReadMode.LAUNCHER_LOG, ReadMode.NVIDIA_SMI, ReadMode.UNKNOWN}
+)
+
+
+def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measurements:
+    """Return the document of one output.
+
+    Args:
+        parts: what the readers found, the main one first; at least one.
+        name: of the output.
+        context: what is known about the run.
+    """
+    main, *others = parts
+    printed = _merged_ranks(part.ranks for part in parts)
+    names = _node_names(printed, context)
+    ranks = tuple(
+        place.model_copy(update={"node": names[place.node]}) if place.node in names else place
+        for place in printed
+    )
+    findings = list(main.findings)
+    for part in others:
+        findings += [item for item in part.findings if item.code not in _ABOUT_THE_OUTPUT]
+    return Measurements(
+        category=context.category,
+        mode=main.mode,
+        files=(name,),
+        tool=main.tool,
+        operation=main.operation,
+        completeness=main.completeness or _without_result(main),
+        figures=main.figures,
+        rows=tuple(main.rows),
+        findings=_tidy(findings, ranks, context, names),
+        ranks=ranks,
+        versions=_merged(part.versions for part in parts),
+        exit_code=context.exit_code,
+        facts=_merged(part.facts for part in parts),
+    )
+
+
+def _without_result(part: Part) -> Completeness:
+    """Return the completeness of an output whose reader cannot tell, such as a kernel log."""
+    if part.mode is ReadMode.LAUNCHER_LOG:
+        return Completeness.ABORTED
+    return Completeness.COMPLETE
+
+
+def combine(measurements: Sequence[Measurements]) -> Measurements:
+    """Return one document for several outputs of one run, for example a tool's and a kernel log.
+
+    Figures and rows are those of the output that holds the result; findings, versions and facts of
+    all outputs are kept. A bystander, such as a kernel log, never makes up for a missing result.
+
+    Raises:
+        ValueError: no measurements are given.
+    """
+    if not measurements:
+        raise ValueError("nothing to combine")
+    if len(measurements) == 1:
+        return measurements[0]
+    main = min(measurements, key=_result_rank)
+    rivals = [
+        item
+        for item in measurements
+        if item is not main and item.figures and item.mode == main.mode
+    ]
+    findings = list(main.findings)
+    for item in measurements:
+        if item is not main:
+            findings += [
+                one for one in item.findings if item in rivals or one.code not in _ABOUT_THE_OUTPUT
+            ]
+    completeness = main.completeness
+    if rivals:
+        findings.append(
+            finding(
+                "MULTIPLE_RUNS",
+                f"{len(rivals) + 1} outputs hold results; the figures are those of {main.files[0]}",
+            )
+        )
+        worst = [
+            item.completeness for item in rivals if item.completeness is not Completeness.COMPLETE
+        ]
+        completeness = worst[0] if worst and completeness is Completeness.COMPLETE else completeness
+    ranks = _merged_ranks(item.ranks for item in (main, *measurements))
+    return main.model_copy(
+        update={
+            "files": tuple(dict.fromkeys(file for item in measurements for file in item.files)),
+            "completeness": completeness,
+            "findings": _tidy(findings, ranks, ParseContext()),
+            "ranks": ranks,
+            "versions": _merged(item.versions for item in (main, *measurements)),
+            "facts": _merged(item.facts for item in (main, *measurements)),
+            "exit_code": next(
+                (item.exit_code for item in (main, *measurements) if item.exit_code is not None),
+                None,
+            ),
+        }
+    )
+
+
+def _result_rank(item: Measurements) -> tuple[object, ...]:
+    return (
+        item.mode in _BYSTANDERS,
+        not item.figures,
+        item.completeness is not Completeness.COMPLETE,
+        _RESULT_FIRST.index(item.mode),
+        item.completeness is Completeness.EMPTY,
+    )
+
+
+def _merged(maps: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for one in maps:
+        merged = {**one, **merged}
+    return merged
+
+
+def _merged_ranks(sources: Iterable[Sequence[RankPlace]]) -> tuple[RankPlace, ...]:
+    places: dict[int, RankPlace] = {}
+    for source in sources:
+        for place in source:
+            known = places.get(place.rank)
+            places[place.rank] = (
+                place
+                if known is None
+                else known.model_copy(
+                    update={
+                        name: getattr(known, name) if getattr(known, name) is not None else value
+                        for name, value in place
+                    }
+                )
+            )
+    return tuple(places[rank] for rank in sorted(places))
+
+
+def _node_names(ranks: Sequence[RankPlace], context: ParseContext) -> dict[str | None, str]:
+    """Return the node by the host name that the tool printed, where that is the name of a pod.
+
+    The launcher's map of ranks tells; it is only believed where it joins each host with one node.
+    """
+    names: dict[str | None, str] = {}
+    for place in ranks:
+        node = context.rank_nodes.get(place.rank)
+        if not place.node or not node or place.node in context.nodes:
+            continue
+        if names.setdefault(place.node, node) != node:
+            return {}
+    return names if len(set(names.values())) == len(names) else {}
+
+
+def _tidy(
+    findings: Iterable[Finding],
+    ranks: Sequence[RankPlace],
+    context: ParseContext,
+    names: Mapping[str | None, str] | None = None,
+) -> tuple[Finding, ...]:
+    """Name the nodes of ranks, drop what is said twice, put the most serious first."""
+    nodes = {place.rank: place.node for place in ranks if place.node}
+    names = names or {}
+    kept: dict[tuple[object, ...], Finding] = {}
+    for item in findings:
+        entities = tuple(
+            dict.fromkeys(_placed(entity, nodes, names, context) for entity in item.entities)
+        )
+        placed = (
+            item if entities == item.entities else item.model_copy(update={"entities": entities})
+        )
+        key = (placed.code, placed.effect, placed.entities, placed.message)
+        kept.setdefault(key, placed)
+    ordered = sorted(kept.values(), key=lambda item: _SERIOUSNESS[item.effect])
+    return tuple(ordered[:MAX_FINDINGS])
+
+
+def _placed(
+    entity: Entity,
+    nodes: Mapping[int, str | None],
+    names: Mapping[str | None, str],
+    context: ParseContext,
+) -> Entity:
+    if entity.node:
+        name = names.get(entity.node, entity.node)
+        return entity if name == entity.node else entity.model_copy(update={"node": name})
+    if entity.rank is None:
+        return entity
+    node = nodes.get(entity.rank) or node_of_rank(entity.rank, context)
+    return entity.model_copy(update={"node": node}) if node else entity

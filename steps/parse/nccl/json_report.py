@@ -1,0 +1,282 @@
+"""Reads JSON that nccl-tests (-J, report versions 1 to 3) and rccl-tests (-Z json) write.
+
+nccl-tests writes booleans as the strings "true" and "false", pads ``root`` with blanks, writes
+"nan" as a string, null for values it did not check, and the whole environment of rank 0. Of that
+only settings of the communication libraries are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steps.documents import NcclRow, RankPlace, ReadMode
+from steps.documents.measurements import Row
+from steps.parse.api import ParseContext, Part
+from steps.parse.findings import finding
+from steps.parse.nccl import rccl
+from steps.parse.nccl.header import Average, Bounds, Config, read_operation, version_name
+from steps.parse.nccl.judge import Judge
+from steps.parse.nccl.runs import Run
+from steps.parse.nccl.table import TableRow
+from steps.parse.secrets import public_env, redact
+
+KNOWN_VERSIONS = (1, 2, 3)
+
+_SETTINGS = (
+    "nthreads",
+    "ngpus",
+    "warmup_iters",
+    "iterations",
+    "aggregated_iterations",
+    "graph",
+    "blocking_collectives",
+    "parallel_init",
+)
+
+
+def read_json(
+    data: object, text: str, name: str, context: ParseContext, *, cut_off: bool = False
+) -> Part | None:
+    """Return what a JSON document says, or None if it is not of nccl-tests or rccl-tests.
+
+    Args:
+        data: the parsed document.
+        text: the document, for the number of its lines.
+        name: name of the output.
+        context: what is known about the run.
+        cut_off: the document was cut off and closed by the reader.
+    """
+    if rccl.is_record(data):
+        data = [data]
+    if isinstance(data, list) and data and all(rccl.is_record(item) for item in data):
+        return _records(data, text, name, context, cut_off=cut_off)
+    if isinstance(data, Mapping) and isinstance(data.get("results"), list) and _is_report(data):
+        return _Report(data, name, context).part(text, cut_off=cut_off)
+    return None
+
+
+def _is_report(data: Mapping[str, Any]) -> bool:
+    marks = {"average_bus_bandwidth", "out_of_bounds", "nccl_version"} & data.keys()
+    rows = data["results"]
+    return bool(marks) or any(
+        isinstance(row, Mapping) and ("out_of_place" in row or "in_place" in row) for row in rows
+    )
+
+
+def _records(
+    data: Sequence[Mapping[str, object]],
+    text: str,
+    name: str,
+    context: ParseContext,
+    *,
+    cut_off: bool,
+) -> Part:
+    run = rccl.run_of(data)
+    if cut_off:
+        run.bounds = None
+    texts = {number: json.dumps(dict(record)) for number, record in enumerate(data, 1)}
+    part = _judged(run, [], texts, name, context)
+    part.claimed = max(text.count("\n") + 1, len(data))
+    ranks = data[0].get("ranks")
+    if isinstance(ranks, int | str) and str(ranks).isdigit():
+        part.facts["ranks"] = str(ranks)
+    return part
+
+
+def _judged(
+    run: Run,
+    ranks: Sequence[RankPlace],
+    texts: dict[int, str],
+    name: str,
+    context: ParseContext,
+    *,
+    aborted: bool = False,
+) -> Part:
+    judged = Judge(name, context, texts, numbered=False).judge([run], aborted=aborted, ranks=ranks)
+    return Part(
+        mode=ReadMode.NCCL_JSON,
+        tool=f"{judged.operation}_perf" if judged.operation else "nccl-tests",
+        operation=judged.operation,
+        completeness=judged.completeness,
+        figures=judged.figures,
+        rows=[_without_line(row) for row in judged.rows],
+        findings=judged.findings,
+        ranks=list(ranks),
+        facts=judged.facts,
+    )
+
+
+def _without_line(row: Row) -> Row:
+    return row.model_copy(update={"line": None})
+
+
+class _Report:
+    """One report of nccl-tests."""
+
+    def __init__(self, data: Mapping[str, Any], name: str, context: ParseContext) -> None:
+        self.data = data
+        self.name = name
+        self.context = context
+        self.config = _mapping(data.get("config"))
+
+    def part(self, text: str, *, cut_off: bool) -> Part:
+        rows = [row for row in self.data["results"] if isinstance(row, Mapping)]
+        run = Run(
+            operation=self._operation(),
+            config=self._config(),
+            rows=[self._row(row, number) for number, row in enumerate(rows, 1)],
+            bounds=None if cut_off else self._bounds(),
+            average=None if cut_off else self._average(),
+        )
+        errors = [str(item) for item in _list(self.data.get("errors")) if str(item).strip()]
+        texts = {number: json.dumps(row)[:500] for number, row in enumerate(rows, 1)}
+        part = _judged(
+            run, self._ranks(), texts, self.name, self.context, aborted=bool(errors) and not cut_off
+        )
+        part.claimed = text.count("\n") + 1
+        part.versions = self._versions()
+        part.facts |= self._facts()
+        version = self.data.get("version")
+        if version is not None and version not in KNOWN_VERSIONS:
+            part.findings.append(
+                finding("SCHEMA_UNKNOWN", f"the report has version {version!r}; known are 1 to 3")
+            )
+        if errors and not run.complete:
+            part.findings.append(
+                finding("NCCL_ABORTED", f"NCCL gave up: {errors[0][:200]}", witness=True)
+            )
+        elif errors:
+            # the library's last message stays set after failures it recovered from
+            part.facts["lastError"] = redact(errors[0])[:200]
+        return part
+
+    def _operation(self) -> str | None:
+        arguments = [str(item) for item in _list(self.data.get("args"))]
+        return read_operation(" ".join(arguments[:50]))
+
+    def _config(self) -> Config | None:
+        minimum, maximum = (_int(self.config.get(f"{end}_bytes")) for end in ("minimum", "maximum"))
+        if minimum is None or maximum is None:
+            return None
+        factor, added = (_int(self.config.get(f"step_{kind}")) for kind in ("factor", "bytes"))
+        return Config(
+            minimum,
+            maximum,
+            step=factor or added or 2,
+            additive=factor is None and added is not None,
+            validation=_int(self.config.get("validation")),
+            settings={key: str(self.config[key]) for key in _SETTINGS if key in self.config},
+        )
+
+    def _row(self, row: Mapping[str, Any], number: int) -> TableRow:
+        out, inside = _mapping(row.get("out_of_place")), _mapping(row.get("in_place"))
+        out_wrong = _float(_any(out, "nwrong", "wrong"))
+        entry = NcclRow.model_construct(
+            kind="nccl",
+            size_bytes=_int(row.get("size")) or 0,
+            count=_int(row.get("count")),
+            type=_text(row.get("type")),
+            redop=_text(row.get("redop")),
+            root=_int(row.get("root")),
+            out_time_us=_float(_any(out, "time", "cpu_time")),
+            out_alg_gbps=_float(_any(out, "alg_bw", "algbw")),
+            out_bus_gbps=_float(_any(out, "bus_bw", "busbw")),
+            out_wrong=out_wrong,
+            in_time_us=_float(_any(inside, "time", "cpu_time")),
+            in_alg_gbps=_float(_any(inside, "alg_bw", "algbw")),
+            in_bus_gbps=_float(_any(inside, "bus_bw", "busbw")),
+            in_wrong=_float(_any(inside, "nwrong", "wrong")),
+            cycle=1,
+            line=number,
+        )
+        return TableRow(entry, out_wrong is not None, "wrong")
+
+    def _bounds(self) -> Bounds | None:
+        bounds = _mapping(self.data.get("out_of_bounds"))
+        count = _int(bounds.get("count"))
+        if count is None:
+            return None
+        return Bounds(count, okay=count == 0 and _truth(bounds.get("okay", True)))
+
+    def _average(self) -> Average | None:
+        average = _mapping(self.data.get("average_bus_bandwidth"))
+        value = _float(average.get("bandwidth"))
+        if value is None:
+            return None
+        failed = str(average.get("okay")).lower() == "false"
+        return Average(value, whole=True, tool_verdict="FAILED" if failed else None)
+
+    def _ranks(self) -> list[RankPlace]:
+        devices = _list(self.config.get("devices")) or _list(self.data.get("devices"))
+        places = []
+        for device in devices:
+            entry = _mapping(device)
+            rank = _int(entry.get("rank"))
+            if rank is not None:
+                bus = _text(entry.get("device_hex"))
+                places.append(
+                    RankPlace(
+                        rank=rank,
+                        node=_text(entry.get("hostname")),
+                        gpu=_int(entry.get("device")),
+                        pci=bus if bus and ":" in bus else None,
+                        product=_text(entry.get("device_info")),
+                    )
+                )
+        return places
+
+    def _versions(self) -> dict[str, str]:
+        code = _int(self.data.get("nccl_version"))
+        return {"nccl": version_name(code)} if code else {}
+
+    def _facts(self) -> dict[str, str]:
+        facts = {}
+        for variable in _list(self.data.get("env")):
+            key, _, value = str(variable).partition("=")
+            shown = public_env(key, value)
+            if shown is not None:
+                facts[f"env.{key}"] = shown
+        for key in ("start_time", "end_time"):
+            if isinstance(self.data.get(key), str):
+                facts[key] = self.data[key]
+        return facts
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _any(values: Mapping[str, Any], *names: str) -> object:
+    return next((values[name] for name in names if name in values), None)
+
+
+def _int(value: object) -> int | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        return int(value) if isinstance(value, float) and value.is_integer() else None
+
+
+def _float(value: object) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return float(str(value).strip())
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _truth(value: object) -> bool:
+    return value is True or str(value).lower() == "true"

@@ -1,0 +1,348 @@
+"""Judges the runs of one output: which one counts, how complete it is, what its rows prove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from steps.documents import Completeness, Evidence, Figure, Finding, NcclRow, RankPlace
+from steps.documents.measurements import Row
+from steps.parse.api import Line, ParseContext
+from steps.parse.findings import finding
+from steps.parse.nccl.figures import by_size, compute, greatest_dip, without_nonsense
+from steps.parse.nccl.operation import NO_IN_PLACE, from_columns, of_category
+from steps.parse.nccl.runs import Run, number_cycles
+from steps.parse.nccl.sizes import reaches, size_name
+from steps.parse.nccl.table import TableRow
+from steps.parse.sightings import evidence
+
+DIP = 0.5
+"""A bandwidth that halves while the message grows is worth a warning."""
+AVERAGE_TOLERANCE = 0.005
+AVERAGE_ROUNDING_GBPS = 0.01
+"""Rows are printed with two decimals."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """What the runs of an output come to.
+
+    Attributes:
+        start: first line of the run that counts.
+    """
+
+    completeness: Completeness
+    start: int = 0
+    operation: str | None = None
+    figures: dict[str, Figure] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Judge:
+    """Turns runs into a judgement.
+
+    Args:
+        file: name of the output.
+        context: what is known about the run.
+        texts: lines by number, as far as they are kept, for evidence.
+        numbered: whether those numbers are line numbers; in JSON they only count the rows.
+    """
+
+    def __init__(
+        self, file: str, context: ParseContext, texts: dict[int, str], *, numbered: bool = True
+    ) -> None:
+        self.file = file
+        self.context = context
+        self.texts = texts
+        self.numbered = numbered
+
+    def judge(self, runs: Sequence[Run], *, aborted: bool, ranks: Sequence[RankPlace]) -> Judged:
+        """Choose the run that counts and judge it."""
+        run, note = self._choose(runs)
+        completeness = self._completeness(runs, run, aborted=aborted)
+        result = Judged(completeness)
+        if note:
+            result.findings.append(note)
+        if run is None:
+            result.findings.append(finding("NO_RESULT_ROWS", "the output has no result rows"))
+            return result
+        result.start = run.start
+        self._rows(run, result)
+        self._closing(runs, run, result)
+        if run.rows:
+            self._validation(run, result)
+            self._average(run, result)
+            self._dip(run, result)
+        if ranks:
+            self._ranks(ranks, result)
+        self._facts(run, result)
+        return result
+
+    def _choose(self, runs: Sequence[Run]) -> tuple[Run | None, Finding | None]:
+        """Return the run that counts: the slowest complete one, else the last."""
+        if not runs:
+            return None, None
+        if len(runs) == 1:
+            return runs[0], None
+        wanted = of_category(self.context.category) or runs[-1].operation
+        same = [run for run in runs if not wanted or run.operation in {wanted, None}] or list(runs)
+        complete = [run for run in same if run.complete]
+        chosen = min(complete, key=_speed) if complete else runs[-1]
+        position = list(runs).index(chosen) + 1
+        which = (
+            f"of {len(complete)} complete ones the slowest, number {position}, counts"
+            if complete
+            else "none is complete; the last is shown"
+        )
+        proof = [self._proof(run.rows[0].row.line) for run in runs if run.rows]
+        return chosen, finding(
+            "MULTIPLE_RUNS",
+            f"the output holds {len(runs)} runs; {which}",
+            proof=proof,
+            count=len(runs),
+        )
+
+    @staticmethod
+    def _completeness(runs: Sequence[Run], run: Run | None, *, aborted: bool) -> Completeness:
+        # the last run of every process must be whole, or the output ends in the middle of something
+        last = {item.writer: item for item in runs}
+        if run and run.complete and all(item.complete for item in last.values()):
+            return Completeness.COMPLETE
+        return Completeness.ABORTED if aborted else Completeness.CUT_OFF
+
+    def _rows(self, run: Run, result: Judged) -> None:
+        sweeps = number_cycles(run)
+        rows: list[NcclRow] = []
+        bad: list[tuple[NcclRow, list[str]]] = []
+        kept: list[TableRow] = []
+        for entry in sweeps.rows:
+            row, fields = without_nonsense(entry.row)
+            rows.append(NcclRow.model_validate(row.model_dump()))
+            kept.append(entry._replace(row=row))
+            if fields:
+                bad.append((row, fields))
+        run.rows = kept
+        result.rows = list(rows)
+        result.figures = compute(rows)
+        result.operation = run.operation or of_category(self.context.category) or from_columns(kept)
+        if bad:
+            names = sorted({name for _, fields in bad for name in fields})
+            result.findings.append(
+                finding(
+                    "FIGURE_INVALID",
+                    f"{len(bad)} rows have impossible values ({', '.join(names)})",
+                    proof=[self._proof(row.line) for row, _ in bad],
+                    count=len(bad),
+                )
+            )
+        if sweeps.disordered:
+            result.findings.append(
+                finding(
+                    "FIGURE_INVALID",
+                    "the message size goes down without a new sweep",
+                    proof=[self._proof(line) for line in sweeps.disordered],
+                    count=len(sweeps.disordered),
+                )
+            )
+        if sweeps.repeated:
+            result.findings.append(
+                finding(
+                    "DUPLICATE_ROW",
+                    f"{len(sweeps.repeated)} rows stand in the output twice; each counts once",
+                    proof=[self._proof(line) for line in sweeps.repeated],
+                    count=len(sweeps.repeated),
+                )
+            )
+
+    def _closing(self, runs: Sequence[Run], run: Run, result: Judged) -> None:
+        if not run.rows:
+            result.findings.append(finding("NO_RESULT_ROWS", "the output has no result rows"))
+        wanted = of_category(self.context.category)
+        if run.rows and wanted and run.operation not in {wanted, None}:
+            result.findings.append(
+                finding(
+                    "NO_RESULT_ROWS",
+                    f"the output has results of {run.operation}, none of {wanted}",
+                    proof=self._lines_with(f"{run.operation}_perf"),
+                )
+            )
+        largest = max((entry.row.size_bytes for entry in run.rows), default=0)
+        asked = self.context.max_bytes
+        if asked and run.rows and not reaches(largest, asked):
+            result.findings.append(
+                finding(
+                    "SIZE_MISSING",
+                    f"no row has {size_name(asked)}, which was asked for; "
+                    f"the largest is {size_name(largest)}",
+                    proof=[self._proof(run.rows[-1].row.line)],
+                )
+            )
+        if result.completeness is not Completeness.CUT_OFF:
+            return
+        reasons = []
+        if run.bounds is None:
+            reasons.append("there is no 'Out of bounds values' line")
+        if run.rows and run.config and not run.sweep_done:
+            reasons.append(
+                f"the largest size is {size_name(largest)} of {size_name(run.config.max_bytes)}"
+            )
+        if not reasons and any(not item.complete for item in runs):
+            reasons.append("the last run is not complete")
+        result.findings.append(
+            finding(
+                "LOG_TRUNCATED",
+                "the output is cut off: " + " and ".join(reasons or ["it has no rows"]),
+                proof=[self._proof(run.rows[-1].row.line)] if run.rows else [],
+            )
+        )
+
+    def _validation(self, run: Run, result: Judged) -> None:
+        switched_off = bool(run.config and run.config.validation == 0)
+        if switched_off or not any(entry.checked for entry in run.rows):
+            reason = "validation: 0" if switched_off else "no row has a check value"
+            result.findings.append(
+                finding(
+                    "VALIDATION_OFF",
+                    f"the tool did not check the data ({reason})",
+                    proof=self._lines_with("validation:", "minBytes"),
+                )
+            )
+            return
+        wrong, bad = self._wrong(run, result.operation)
+        failed = bool(run.bounds and not run.bounds.okay)
+        if failed and result.operation in NO_IN_PLACE and not bad and _in_place_marked(run.rows):
+            failed = False  # the tool counted in-place values, which mean nothing here
+        if failed and run.bounds:
+            wrong = max(wrong, run.bounds.wrong)
+        result.figures["wrongCount"] = Figure(value=wrong, unit="count", printed=True)
+        if bad or failed:
+            sizes = ", ".join(dict.fromkeys(size_name(entry.row.size_bytes) for entry in bad))
+            where = f" at {sizes}" if sizes else ""
+            result.findings.append(
+                finding(
+                    "NCCL_DATA_CORRUPTION",
+                    f"the collective returned {wrong} wrong values{where}",
+                    proof=[self._proof(entry.row.line) for entry in bad]
+                    or self._lines_with("Out of bounds"),
+                    count=max(wrong, 1),
+                )
+            )
+
+    @staticmethod
+    def _wrong(run: Run, operation: str | None) -> tuple[int, list[TableRow]]:
+        """Return the number of wrong values and the rows that have some."""
+        total = 0
+        bad = []
+        for entry in run.rows:
+            row = entry.row
+            if entry.check == "error":
+                # a rounding error, unless the tool itself marks it
+                count = int(entry.starred and not (operation in NO_IN_PLACE and not row.out_wrong))
+            else:
+                count = int(row.out_wrong or 0)
+                # in place an operation that may be alltoall proves nothing
+                if operation is not None and operation not in NO_IN_PLACE:
+                    count += int(row.in_wrong or 0)
+            total += count
+            if count:
+                bad.append(entry)
+        return total, bad
+
+    def _average(self, run: Run, result: Judged) -> None:
+        recomputed = result.figures.get("recomputedAvgBusBandwidthGBps")
+        printed = run.average
+        if (
+            not printed
+            or not isinstance(recomputed, Figure)
+            or not isinstance(recomputed.value, float)
+        ):
+            return
+        average = Figure(value=printed.gbps, unit="GB/s", printed=True)
+        differs = (
+            abs(printed.gbps - recomputed.value)
+            > AVERAGE_TOLERANCE * recomputed.value + AVERAGE_ROUNDING_GBPS
+        )
+        if not _plausible(printed.gbps) or (differs and not printed.whole):
+            return  # digits are missing
+        result.figures["avgBusBandwidthGBps"] = average
+        if printed.tool_verdict == "FAILED":
+            result.facts["toolVerdict"] = "NCCL_TESTS_MIN_BW not met"
+        if differs:
+            result.findings.append(
+                finding(
+                    "AVG_MISMATCH",
+                    f"the tool printed an average of {printed.gbps:g} GB/s, the rows that are here "
+                    f"have {recomputed.value:.2f} GB/s",
+                    proof=self._lines_with("Avg bus bandwidth"),
+                )
+            )
+
+    def _dip(self, run: Run, result: Judged) -> None:
+        rows = [entry.row for entry in run.rows]
+        dip = greatest_dip(by_size(rows, lambda row: row.out_bus_gbps, slowest=min))
+        if dip.part >= DIP:
+            proof = [self._proof(row.line) for row in rows if row.size_bytes in dip.sizes]
+            result.findings.append(
+                finding(
+                    "NCCL_BANDWIDTH_DIP",
+                    f"bus bandwidth falls {dip.says} ({dip.part:.0%})",
+                    proof=proof,
+                )
+            )
+
+    def _ranks(self, ranks: Sequence[RankPlace], result: Judged) -> None:
+        count = max(place.rank for place in ranks) + 1
+        result.figures["rankCount"] = Figure(value=count, unit="count")
+        whole = {place.rank for place in ranks} == set(range(count))
+        if self.context.gpus and whole and count != self.context.gpus:
+            result.findings.append(
+                finding(
+                    "INFRA_BAD_ARGS",
+                    f"the test ran on {count} ranks, the group has {self.context.gpus} GPUs",
+                )
+            )
+
+    def _facts(self, run: Run, result: Judged) -> None:
+        if run.config:
+            result.facts["minBytes"] = str(run.config.min_bytes)
+            result.facts["maxBytes"] = str(run.config.max_bytes)
+            step = "+" if run.config.additive else "x"
+            result.facts["step"] = f"{step}{run.config.step}"
+            if run.config.validation is not None:
+                result.facts["validation"] = str(run.config.validation)
+            result.facts.update(run.config.settings)
+
+    def _proof(self, line: int | None) -> Evidence:
+        text = self.texts.get(line or 0, "")
+        number = line if self.numbered and line else None
+        return evidence(self.file, Line(line or 0, text)).model_copy(update={"line": number})
+
+    def _lines_with(self, *words: str) -> list[Evidence]:
+        """Return the last line that holds all these words."""
+        found = [
+            number for number, text in self.texts.items() if all(word in text for word in words)
+        ]
+        return [self._proof(number) for number in found[-1:]]
+
+
+def _speed(run: Run) -> float:
+    """Return what makes a run slow: its bandwidth at the largest size."""
+    largest = max(entry.row.size_bytes for entry in run.rows)
+    speeds = [
+        speed
+        for entry in run.rows
+        if entry.row.size_bytes == largest
+        for speed in (entry.row.out_bus_gbps, entry.row.in_bus_gbps)
+        if speed is not None
+    ]
+    return min(speeds, default=0.0)
+
+
+def _in_place_marked(entries: Sequence[TableRow]) -> bool:
+    return any(entry.row.in_wrong for entry in entries)
+
+
+def _plausible(gbps: float) -> bool:
+    return 0 <= gbps < float("inf")

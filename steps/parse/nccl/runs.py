@@ -1,0 +1,206 @@
+"""Groups the lines of an output into runs, and the rows of a run into sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from steps.documents import NcclRow
+from steps.parse.nccl.header import Average, Bounds, Config, CycleStart, Mark, Reduced, Start
+from steps.parse.nccl.table import TableRow
+
+
+class HeadingLine(NamedTuple):
+    """A heading stood here."""
+
+
+class Event(NamedTuple):
+    """One structural line of a table.
+
+    Attributes:
+        writer: the process that printed it, told apart by its tag; None without tags.
+        line: number of the line.
+        what: what the line is.
+    """
+
+    writer: str | None
+    line: int
+    what: TableRow | Mark | HeadingLine
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a test program.
+
+    Attributes:
+        writer: the process that printed it.
+        start: number of its first line.
+        operation: as the program names it.
+        config: the settings line, if any.
+        rows: in the order of the output.
+        bounds: the closing line; without it the run is not complete.
+        average: the printed average.
+        cycle_starts: row positions at which the tool announced a sweep.
+    """
+
+    writer: str | None = None
+    start: int = 0
+    operation: str | None = None
+    config: Config | None = None
+    rows: list[TableRow] = field(default_factory=list)
+    bounds: Bounds | None = None
+    average: Average | None = None
+    cycle_starts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def sweep_done(self) -> bool:
+        """Whether the rows reach the size that the settings line asked for."""
+        if not self.config or not self.rows:
+            return bool(self.rows)
+        largest = max(entry.row.size_bytes for entry in self.rows)
+        return self.config.next_size(largest) > self.config.max_bytes
+
+    @property
+    def complete(self) -> bool:
+        """Whether rows, their last size and the closing line are all there."""
+        return bool(self.rows) and self.bounds is not None and self.sweep_done
+
+
+def split_runs(events: Sequence[Event]) -> list[Run]:
+    """Return the runs in order; processes that print tables side by side are told apart."""
+    writers = {event.writer for event in events if isinstance(event.what, TableRow)}
+    if len(writers) <= 1:
+        return _runs(events, next(iter(writers), None))
+    return [
+        run
+        for writer in sorted(writers, key=str)
+        for run in _runs([event for event in events if event.writer == writer], writer)
+    ]
+
+
+def _runs(events: Iterable[Event], writer: str | None) -> list[Run]:
+    runs: list[Run] = []
+    run = Run(writer)
+    touched = False
+    for event in events:
+        what = event.what
+        if _opens(what, run):
+            if touched:
+                runs.append(run)
+            run = Run(writer)
+        run.start = run.start or event.line
+        touched = True
+        _add(run, what)
+    if touched:
+        runs.append(run)
+    # a settings line that another one follows at once ran nothing that could be lost
+    return [
+        item
+        for index, item in enumerate(runs)
+        if item.rows or item.bounds or index + 1 == len(runs)
+    ]
+
+
+def _opens(what: object, run: Run) -> bool:
+    """Whether this line begins another run than the present one."""
+    if isinstance(what, Config):
+        return bool(run.rows or run.bounds or run.config)
+    if isinstance(what, Start):
+        return bool(run.rows or run.bounds or run.config or run.operation)
+    if isinstance(what, HeadingLine | TableRow):
+        return run.bounds is not None
+    return isinstance(what, Bounds) and run.bounds is not None
+
+
+def _add(run: Run, what: TableRow | Mark | HeadingLine) -> None:
+    match what:
+        case TableRow():
+            run.rows.append(what)
+        case Config():
+            run.config = what
+        case Bounds():
+            run.bounds = what
+        case Average():
+            run.average = what
+        case Start():
+            run.operation = what.operation
+        case Reduced():
+            if run.config:
+                run.config = run.config._replace(max_bytes=what.max_bytes)
+        case CycleStart():
+            run.cycle_starts[len(run.rows)] = what.number
+        case HeadingLine():
+            pass
+
+
+class Sweeps(NamedTuple):
+    """The rows of a run with their cycle.
+
+    Attributes:
+        rows: without repeats.
+        repeated: lines of rows that stood in the output before, value by value.
+        disordered: lines whose size is smaller than the one before without a new sweep.
+    """
+
+    rows: list[TableRow]
+    repeated: list[int]
+    disordered: list[int]
+
+
+def number_cycles(run: Run) -> Sweeps:
+    """Tell the sweeps of -N apart: the sizes begin anew."""
+    rows: list[TableRow] = []
+    repeated: list[int] = []
+    disordered: list[int] = []
+    seen: set[tuple[object, ...]] = set()
+    sweeps: dict[tuple[object, ...], _Sweep] = {}
+    announced: int | None = None
+    for index, entry in enumerate(run.rows):
+        announced = run.cycle_starts.get(index, announced)
+        row = entry.row
+        values = _values(row)
+        if row.size_bytes and values in seen:
+            repeated.append(row.line or 0)
+            continue
+        seen.add(values)
+        sweep = sweeps.setdefault((row.type, row.redop, row.root), _Sweep())
+        in_order = sweep.advance(row.size_bytes)
+        if not in_order and announced is None:
+            disordered.append(row.line or 0)
+        cycle = announced if announced is not None else sweep.cycle
+        rows.append(entry._replace(row=row.model_copy(update={"cycle": cycle})))
+    return Sweeps(rows, repeated, disordered)
+
+
+@dataclass(slots=True)
+class _Sweep:
+    cycle: int = 1
+    sizes: list[int] = field(default_factory=list)
+
+    def advance(self, size: int) -> bool:
+        """Take the next size; False if it neither grows nor begins a new sweep."""
+        in_order = True
+        if self.sizes:
+            # small sizes that round down to 0 stand in one sweep several times
+            same = size == self.sizes[-1] and size > 0
+            if same or (size < self.sizes[-1] and size <= self.sizes[0]):
+                self.cycle += 1
+                self.sizes.clear()
+            elif size < self.sizes[-1]:
+                in_order = False
+        self.sizes.append(size)
+        return in_order
+
+
+def _values(row: NcclRow) -> tuple[object, ...]:
+    return (
+        row.size_bytes,
+        row.type,
+        row.redop,
+        row.root,
+        row.out_time_us,
+        row.out_bus_gbps,
+        row.in_time_us,
+        row.in_bus_gbps,
+    )

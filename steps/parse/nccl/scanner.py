@@ -1,0 +1,193 @@
+"""Reads the text output of nccl-tests and rccl-tests."""
+
+from __future__ import annotations
+
+import re
+
+from catalog.reasons import Effect
+from steps.documents import Completeness, Finding, RankPlace, ReadMode
+from steps.parse.api import Line, ParseContext, Part
+from steps.parse.findings import finding
+from steps.parse.nccl import rccl
+from steps.parse.nccl.failures import Failures
+from steps.parse.nccl.header import read_mark, read_operation, read_rank, read_versions
+from steps.parse.nccl.judge import Judge, Judged
+from steps.parse.nccl.runs import Event, HeadingLine, split_runs
+from steps.parse.nccl.table import Layout, TableRow, read_heading, read_row
+from steps.parse.nccl.transport import Transport
+
+MAX_EVENTS = 50_000
+MAX_RANKS = 100_000
+
+_LOGGED = re.compile(r"NCCL (INFO|WARN|VERSION|TRACE|ABORT) ")
+# Where two processes share a pipe, a log line can stand in the middle of a row, and the rest of the
+# row on the next line. A number that was cut may stick to the host name.
+_LOGGED_IN_ROW = re.compile(
+    r"(\s*\d+\s+\d+\s+[a-z]\w*\b.*?-?[\d.]*)(?:\[[\d -]+[\d:]+\] )?[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]"
+)
+_EARLIER = frozenset({"NCCL_ABORTED", "NCCL_REMOTE_ERROR", "NCCL_TIMEOUT", "INFRA_BAD_ARGS"})
+"""Failures that a later attempt can make up for."""
+_HEADER_WORDS = re.compile(
+    r"minBytes|Out of bounds|Avg bus bandwidth|Collective test|maxBytes|Testing \d+ cycle"
+)
+_VERSION_WORDS = ("version", "Version")
+
+
+class NcclScanner:
+    """Reads headings, rows, header, closing lines, NCCL's log and failures in one pass."""
+
+    needles: tuple[bytes, ...] = ()
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._transport = Transport(file)
+        self._failures = Failures(file)
+        self._events: list[Event] = []
+        self._texts: dict[int, str] = {}
+        self._ranks: dict[int, RankPlace] = {}
+        self._versions: dict[str, str] = {}
+        self._layout: Layout | None = None
+        self._banner = ""
+        self._fragment = ""
+        self._program: str | None = None
+        self._csv = rccl.CsvTable()
+        self._structure = 0
+        self._logged = 0
+
+    def feed(self, line: Line) -> None:
+        """Take one line."""
+        text = line.text
+        if "NCCL " in text and (logged := _LOGGED.search(text)):
+            self._log(line, logged[1])
+            return
+        stripped = text.lstrip(" #\t")
+        if not stripped:
+            return
+        if self._fragment:
+            row = read_row(self._fragment + text, self._layout, line.number)
+            self._fragment = ""
+            if row:
+                self._row(row, line)
+                return
+        if stripped[0].isdigit():
+            row = read_row(stripped, self._layout, line.number)
+            if row:
+                self._row(row, line)
+                return
+            if self._csv.row(line):
+                self._structure += 1
+                return
+        self._words(line, stripped)
+
+    def _log(self, line: Line, kind: str) -> None:
+        self._logged += 1
+        if line.text[:1].isspace() and (found := _LOGGED_IN_ROW.match(line.text)):
+            self._fragment = found[1]
+            line = line._replace(text=line.text[found.end(1) :])
+        if kind == "WARN":
+            self._failures.warning(line)
+        else:
+            self._transport.feed(line)
+
+    def _row(self, row: TableRow, line: Line) -> None:
+        self._structure += 1
+        self._event(row, line)
+
+    def _words(self, line: Line, text: str) -> None:
+        """Take a line that is neither a row nor logged by NCCL."""
+        if "busbw" in text or "algbw" in text:
+            if layout := read_heading(text, self._banner):
+                self._layout = layout
+                self._structure += 1
+                self._event(HeadingLine(), line)
+                return
+            if self._csv.heading(text):
+                self._structure += 1
+                return
+        if "-place" in text:
+            self._banner = text
+            self._structure += 1
+        elif text.startswith("Rank "):
+            place = read_rank(text)
+            if place and len(self._ranks) < MAX_RANKS:
+                self._ranks.setdefault(place.rank, place)
+                self._structure += 1
+        elif _HEADER_WORDS.search(text):
+            mark = read_mark(text, whole=line.ended)
+            if mark:
+                self._structure += 1
+                self._event(mark, line)
+        elif any(word in text for word in _VERSION_WORDS) and (found := read_versions(text)):
+            self._versions |= {name: found[name] for name in found.keys() - self._versions.keys()}
+            self._transport.library(text, line)
+            self._structure += "nccl-tests" in found or "rccl-tests" in found
+        elif self._failures.feed(line):
+            self._structure += 1
+        elif "_perf" in text and self._program is None:
+            self._program = read_operation(text)
+
+    def _event(self, what: object, line: Line) -> None:
+        if len(self._events) >= MAX_EVENTS:
+            return
+        writer = line.host if line.rank is None else str(line.rank)
+        self._events.append(Event(writer, line.number, what))  # type: ignore[arg-type]
+        self._texts[line.number] = line.text[:500]
+
+    def finish(self, context: ParseContext) -> Part:
+        """Return what was found."""
+        ranks = self._rank_places(context)
+        nodes = [place.node for place in ranks if place.node]
+        runs = split_runs(self._events)
+        for run in runs:
+            run.operation = run.operation or self._program
+        if not any(run.rows for run in runs) and self._csv.records:
+            runs = [rccl.run_of(self._csv.records)]
+        part = Part(
+            mode=ReadMode.NCCL_TABLE,
+            # a log of NCCL alone is only worth something when nothing else is known about it
+            claimed=self._structure or min(self._logged, 1),
+            ranks=ranks,
+            versions=self._transport.versions | self._versions,
+            facts=self._transport.summary(),
+        )
+        judged = Judged(Completeness.EMPTY)
+        if part.claimed:
+            judged = Judge(self.file, context, self._texts).judge(
+                runs, aborted=self._failures.aborted, ranks=ranks
+            )
+            part.operation = judged.operation
+            part.tool = f"{judged.operation}_perf" if judged.operation else "nccl-tests"
+            part.completeness = judged.completeness
+            part.figures = judged.figures
+            part.rows = judged.rows
+            part.facts |= judged.facts
+            part.findings = judged.findings
+        failures = self._failures.findings(context, self._transport.addresses)
+        if part.completeness is Completeness.COMPLETE:
+            failures = [_made_up_for(item, judged.start) for item in failures]
+        part.findings += failures
+        part.findings += self._transport.findings(context, nodes)
+        if len(self._events) >= MAX_EVENTS:
+            part.completeness = Completeness.CUT_OFF
+            part.findings.append(
+                finding("LOG_TRUNCATED", f"more than {MAX_EVENTS} rows; rest not read")
+            )
+        return part
+
+    def _rank_places(self, context: ParseContext) -> list[RankPlace]:
+        places = dict(self._ranks)
+        for rank, (host, gpu) in self._transport.rank_hosts.items():
+            places.setdefault(rank, RankPlace(rank=rank, node=host, gpu=gpu))
+        for rank, node in context.rank_nodes.items():
+            if rank in places and places[rank].node is None:
+                places[rank] = places[rank].model_copy(update={"node": node})
+        return [places[rank] for rank in sorted(places)]
+
+
+def _made_up_for(item: Finding, start: int) -> Finding:
+    """Return a failure of an earlier attempt as a warning: the run that counts began after it."""
+    earlier = all(proof.line is not None and proof.line < start for proof in item.evidence)
+    if item.code not in _EARLIER or not item.evidence or not earlier:
+        return item
+    message = f"{item.message}; a later attempt completed"
+    return item.model_copy(update={"effect": Effect.WARN, "message": message})

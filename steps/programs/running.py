@@ -1,0 +1,70 @@
+"""The run step: one group, by a fleet or on the cluster; always leaves a record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from catalog.errors import ReadinessError
+from steps.documents import (
+    Group,
+    PlannedPart,
+    RunFailure,
+    RunOutcome,
+    RunRecord,
+)
+from steps.evaluate.step import hardware_of
+from steps.programs.runs import find_group, keep_run, planned_category, require_plan
+from steps.run.fleet import load_fleet
+from steps.run.job import Job, JobResult
+from steps.store import RecordStore
+
+
+def run_step(
+    store: RecordStore, category: str, group_id: str, fleet: Path | None = None
+) -> RunRecord:
+    """Run one group.
+
+    What goes wrong on our side becomes a record with an INFRA_ code, so that a later step reports
+    it instead of a missing result.
+
+    Raises:
+        RecordError: there is no plan, no such group, or the record cannot be written.
+    """
+    plan = require_plan(store)
+    planned = planned_category(plan, category)
+    part, group = find_group(store, planned, group_id)
+    job = Job(
+        category=category,
+        cohort=part.cohort,
+        workload=part.workload,
+        group=group,
+        hardware=hardware_of(plan, part),
+        start=datetime.now(UTC),
+    )
+    try:
+        result = load_fleet(fleet).run(job) if fleet else _on_cluster(store, job)
+    except ReadinessError as error:
+        result = JobResult(record=_broken(category, part, group, job.start, str(error)))
+    return keep_run(store, result)
+
+
+def _on_cluster(store: RecordStore, job: Job) -> JobResult:
+    # Only here, so that the laptop needs no kubernetes client.
+    from steps.cluster.launch import launch  # noqa: PLC0415
+
+    return launch(store, job)
+
+
+def _broken(
+    category: str, part: PlannedPart, group: Group, start: datetime, message: str
+) -> RunRecord:
+    return RunRecord(
+        category=category,
+        cohort=part.cohort,
+        group=group,
+        started=start,
+        ended=datetime.now(UTC),
+        outcome=RunOutcome.INFRASTRUCTURE,
+        failures=(RunFailure(code="INFRA_API", message=message),),
+    )

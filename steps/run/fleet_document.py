@@ -1,0 +1,276 @@
+"""The fleet file: nodes, and either stored outputs or a seed and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
+
+from catalog.certification import Count, Flag, Metadata
+from catalog.entry import find_entry
+from catalog.model import Model, suggestion
+from catalog.reasons import reason
+from catalog.resolved import Launcher
+from catalog.source import Source
+from steps.documents import NodeEvent, RunOutcome
+from steps.run.node_names import NodeNames
+from steps.run.simulator.faults import AnyFault, Fault, TimedFault, fault_kinds
+
+SOURCES = ("simulated", "recorded")
+
+Platform = Literal[
+    "onprem",
+    "aws",
+    "gcp",
+    "azure",
+    "oci",
+    "coreweave",
+    "togetherai",
+    "nscale",
+    "mistral",
+    "forge",
+]
+
+
+class Taint(Model):
+    """A taint of a node."""
+
+    key: str = Field(min_length=1)
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class NodeSet(Model):
+    """Nodes that are alike.
+
+    Attributes:
+        names: a name, a range such as ``gpu-node-[05-12]``, or a list of both.
+        platform: settles ``spec.providerID`` and the labels that the platform writes.
+        instance_type: label node.kubernetes.io/instance-type.
+        gpu_product: label nvidia.com/gpu.product.
+        gpus: GPUs of each node.
+        nics: NIC devices by extended resource.
+        labels, annotations: further ones; they replace those that follow from the other fields.
+        cordoned, ready: state before anything runs.
+        domain: rack or block, in the label that the platform uses for it.
+        busy_gpus: GPUs that a pod of somebody else holds.
+        performance: speed as a part of a healthy node's; simulated fleets only.
+    """
+
+    names: NodeNames
+    platform: Platform = "onprem"
+    instance_type: str | None = None
+    gpu_product: str = "NVIDIA-H100-80GB-HBM3"
+    gpus: Annotated[int, Field(ge=0, le=64)] = 8
+    nics: dict[str, Count] = {}
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    cordoned: Flag = False
+    ready: Flag = True
+    domain: str | None = None
+    busy_gpus: Annotated[int, Field(ge=0)] = 0
+    performance: Annotated[float, Field(gt=0, le=2)] = 1.0
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class RecordedOutput(Model):
+    """What a run left behind.
+
+    Attributes:
+        category: the category that it belongs to.
+        nodes: the nodes of the group, in any order.
+        file: the raw output, or a list when it is in several files; relative to the fleet file.
+        exit_code: of the tool; None when nobody noted it.
+        outcome: how the run ended; None: as the exit code and the events say.
+        kernel_logs: kernel log by node.
+        events: health events of the nodes during the run.
+        started, ended: when it ran.
+        iteration: the repeat that it belongs to; None: in the order of the file.
+        purpose: ``isolate`` for a follow-up run; None fits either.
+    """
+
+    category: str
+    nodes: NodeNames
+    file: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+    exit_code: int | None = None
+    outcome: RunOutcome | None = None
+    kernel_logs: dict[str, str] = {}
+    events: tuple[NodeEvent, ...] = ()
+    started: AwareDatetime | None = None
+    ended: AwareDatetime | None = None
+    iteration: Count | None = None
+    purpose: Literal["measure", "isolate"] | None = None
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> RecordedOutput:
+        if self.ended is not None and (self.started is None or self.ended < self.started):
+            raise ValueError("ended needs a started that is not later")
+        return self
+
+
+class _Spec(Model):
+    nodes: tuple[NodeSet, ...] = ()
+    nodes_file: str | None = None
+    pods_file: str | None = None
+    start: AwareDatetime | None = None
+
+
+class SimulatedSpec(_Spec):
+    """A fleet that is computed.
+
+    Attributes:
+        seed: settles all noise.
+        start: when the virtual clock starts.
+        faults: what is wrong with which node.
+    """
+
+    source: Literal["simulated"]
+    seed: int = 0
+    faults: tuple[AnyFault, ...] = ()
+
+
+class RecordedSpec(_Spec):
+    """A fleet whose runs were made elsewhere."""
+
+    source: Literal["recorded"]
+    outputs: tuple[RecordedOutput, ...] = ()
+
+
+class FleetDocument(Model):
+    """The file."""
+
+    api_version: Literal["readiness/v1"]
+    kind: Literal["Fleet"]
+    metadata: Metadata
+    spec: Annotated[SimulatedSpec | RecordedSpec, Field(discriminator="source")]
+
+
+def check_words(source: Source) -> None:
+    """Check the words that decide which fields are allowed, so that their errors are helpful.
+
+    Raises:
+        InputError: no such source, or no such kind of fault.
+    """
+    spec = source.data.get("spec")
+    if not isinstance(spec, dict):
+        return
+    _check_word(source, ("spec", "source"), spec.get("source"), SOURCES)
+    faults = spec.get("faults")
+    for index, fault in enumerate(faults if isinstance(faults, list) else ()):
+        if isinstance(fault, dict):
+            _check_word(source, ("spec", "faults", index, "kind"), fault.get("kind"), fault_kinds())
+
+
+def _check_word(
+    source: Source, path: tuple[str | int, ...], word: object, known: Sequence[str]
+) -> None:
+    if word is None:
+        raise source.error("is required", path, f"one of {', '.join(known)}")
+    if word not in known:
+        hint = suggestion(str(word), known) or f"one of {', '.join(known)}"
+        raise source.error(f"there is no {path[-1]} {word!r}", path, hint)
+
+
+def check_faults(source: Source, faults: Sequence[Fault], names: Sequence[str]) -> None:
+    """Check that faults are on nodes of the fleet and in categories of the catalog.
+
+    Raises:
+        InputError: with the place of the first that is not.
+    """
+    for index, fault in enumerate(faults):
+        path = ("spec", "faults", index)
+        _check_nodes(source, (*path, "node"), fault.node, names)
+        if fault.category is None:
+            continue
+        entry = find_entry(fault.category, source.place((*path, "category")))
+        if fault.tools and entry.tool not in fault.tools:
+            message = f"never shows in {entry.id}, only where {' or '.join(fault.tools)} runs"
+            raise source.error(message, (*path, "category"))
+        if isinstance(fault, TimedFault) and fault.at is None:
+            message = "needs 'at': without it the fault is there before any category"
+            raise source.error(message, (*path, "category"))
+
+
+def check_gpus(source: Source, faults: Sequence[Fault], gpus: Mapping[str, int]) -> None:
+    """Check that faults are on GPUs that exist.
+
+    Args:
+        source: the fleet file.
+        faults: its faults.
+        gpus: GPUs by node.
+
+    Raises:
+        InputError: with the place of the first that is not.
+    """
+    for index, fault in enumerate(faults):
+        gpu = getattr(fault, "gpu", None)
+        for node in fault.node:
+            if gpu is not None and gpu >= gpus[node]:
+                message = f"node {node} has {gpus[node]} GPUs, numbered from 0"
+                raise source.error(message, ("spec", "faults", index, "gpu"))
+
+
+def check_outputs(
+    source: Source, outputs: Sequence[RecordedOutput], names: Sequence[str], folder: Path
+) -> None:
+    """Check that recorded outputs belong to nodes and categories that exist, and that they exist.
+
+    Raises:
+        InputError: with the place of the first that does not.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for index, output in enumerate(outputs):
+        path: tuple[str | int, ...] = ("spec", "outputs", index)
+        entry = find_entry(output.category, source.place((*path, "category")))
+        _check_nodes(source, (*path, "nodes"), output.nodes, names)
+        if entry.launcher is Launcher.PER_NODE and len(output.nodes) > 1:
+            raise source.error(
+                f"{entry.id} runs on one node at a time; give one output per node",
+                (*path, "nodes"),
+            )
+        for name in output.file:
+            check_file(source, (*path, "file"), folder / name)
+        for node, name in output.kernel_logs.items():
+            _check_nodes(source, (*path, "kernelLogs", node), (node,), output.nodes)
+            check_file(source, (*path, "kernelLogs", node), folder / name)
+        for number, event in enumerate(output.events):
+            place = (*path, "events", number)
+            _check_nodes(source, (*place, "node"), (event.node,), output.nodes)
+            _check_code(source, (*place, "code"), event.code)
+        key = (output.category, frozenset(output.nodes), output.iteration, output.purpose)
+        if output.iteration is not None and key in seen:
+            raise source.error("is given twice for these nodes", (*path, "iteration"))
+        seen.add(key)
+
+
+def _check_nodes(
+    source: Source, path: tuple[str | int, ...], wanted: Sequence[str], names: Sequence[str]
+) -> None:
+    known = set(names)
+    for name in wanted:
+        if name not in known:
+            hint = suggestion(name, names) or f"{len(known)} nodes are known here"
+            raise source.error(f"there is no node {name!r}", path, hint)
+
+
+def check_file(source: Source, path: tuple[str | int, ...], file: Path) -> None:
+    """Check that a file which the fleet file names is there.
+
+    Raises:
+        InputError: with the place of the name.
+    """
+    if not file.is_file():
+        raise source.error(f"there is no file {str(file)!r}", path)
+
+
+def _check_code(source: Source, path: tuple[str | int, ...], code: str) -> None:
+    try:
+        reason(code)
+    except KeyError:
+        raise source.error(f"there is no reason code {code!r}", path) from None

@@ -1,0 +1,240 @@
+"""The command line as a person uses it: output, exit codes, one line for every mistake."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+TABLE = """\
+# nThread 1 nGpus 1 minBytes 8589934592 maxBytes 17179869184 step: 2(factor) warmup iters: 5 \
+iters: 20 agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4711 on     hgx-31 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   4712 on     hgx-32 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       \
+in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   \
+algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  \
+(GB/s)  (GB/s)
+  8589934592    2147483648     float     sum      -1    35791  240.00  450.00      0    35871  \
+239.47  449.00      0
+ 17179869184    4294967296     float     sum      -1    70789  242.69  455.04      0    70910  \
+242.28  454.27      0
+"""
+FOOTER = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 452.078\n#\n"
+
+
+def readiness(
+    *arguments: str | Path, stdin: str = "", cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "all-reduce.log"
+    path.write_text(TABLE + FOOTER, encoding="utf-8")
+    return path
+
+
+def test_example_names_the_two_bad_nodes_and_no_other(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = readiness(
+        "certify",
+        EXAMPLES / "certification.yaml",
+        "--fleet",
+        EXAMPLES / "fleet.yaml",
+        "--out",
+        out,
+    )
+    assert done.returncode == 1, done.stderr
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    failed = {n["node"]: n["reason"] for n in report["nodes"] if n["status"] == "failed"}
+    assert failed == {
+        "gpu-node-07": "ThresholdViolation",
+        "gpu-node-12": "HardwareFailureDetected",
+    }
+    assert report["categories"][0]["durationSeconds"] == 42 * 60 + 18
+    assert report["source"] == "simulated"
+    assert "42m18s" in done.stdout
+    assert "SIMULATED" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert {path.name for path in out.iterdir()} >= {
+        "plan.json",
+        "records",
+        "measurements",
+        "verdicts",
+        "logs",
+        "report.json",
+        "report.html",
+        "report.xml",
+    }
+    ElementTree.fromstring((out / "report.xml").read_text(encoding="utf-8"))
+    by_itself = next(n for n in report["categories"][0]["nodes"] if n["node"] == "gpu-node-07")
+    assert by_itself["decidedBy"].startswith("pair-")
+
+
+def test_certify_is_reproducible(tmp_path: Path) -> None:
+    reports = []
+    for name in ("one", "two"):
+        out = tmp_path / name
+        readiness(
+            "certify",
+            EXAMPLES / "certification.yaml",
+            "--fleet",
+            EXAMPLES / "fleet.yaml",
+            "--out",
+            out,
+            "-q",
+        )
+        reports.append((out / "report.json").read_bytes())
+    assert reports[0] == reports[1]
+
+
+def test_certify_leaves_a_directory_that_is_not_empty_alone(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("mine", encoding="utf-8")
+    done = readiness(
+        "certify",
+        EXAMPLES / "certification.yaml",
+        "--fleet",
+        EXAMPLES / "fleet.yaml",
+        "--out",
+        tmp_path,
+    )
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_plan_changes_nothing_and_says_why(tmp_path: Path) -> None:
+    done = readiness(
+        "plan",
+        EXAMPLES / "certification.yaml",
+        "--fleet",
+        EXAMPLES / "fleet.yaml",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "full-scale-0: gpu-node-05, gpu-node-06" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parse_reads_a_table_from_stdin() -> None:
+    done = readiness("parse", "-", "--output", "json", stdin=TABLE + FOOTER)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["completeness"] == "complete"
+    assert document["figures"]["busBandwidthGBps"]["value"] == 455.04
+
+
+def test_parse_reads_gzip_and_directories(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "again.log.gz").write_bytes(gzip.compress(log.read_bytes()))
+    done = readiness("parse", tmp_path, "--output", "json")
+    values = [d["figures"]["busBandwidthGBps"]["value"] for d in json.loads(done.stdout)]
+    assert values == [455.04, 455.04]
+
+
+def test_parse_prints_the_document_of_damaged_output_too() -> None:
+    done = readiness("parse", "-", stdin=TABLE[: len(TABLE) - 60])
+    assert done.returncode == 0
+    assert "cut-off" in done.stdout
+    assert "LOG_TRUNCATED" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "hello\nworld\n", "\x00\x01\x02"])
+def test_parse_of_what_says_nothing_exits_with_3(text: str) -> None:
+    assert readiness("parse", "-", stdin=text).returncode == 3
+
+
+def test_judge_by_the_stage_depends_on_the_stage(log: Path) -> None:
+    strict = readiness("judge", log, "--platform", "aws", "--stage", "production")
+    mild = readiness("judge", log, "--platform", "aws", "--stage", "burn-in")
+    assert (strict.returncode, mild.returncode) == (0, 0)
+    low = log.read_text(encoding="utf-8").replace("455.04", "410.04")
+    log.write_text(low, encoding="utf-8")
+    strict = readiness("judge", log, "--platform", "aws", "--stage", "production")
+    mild = readiness("judge", log, "--platform", "aws", "--stage", "burn-in")
+    assert (strict.returncode, mild.returncode) == (1, 0)
+    assert "410.04 >= 0.92 * 487.1" in strict.stdout
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("busBandwidthGBps: value >= 300", 0),
+        ("busBandwidthGBps: value >= 460", 1),
+        ('busBandwidthAtGBps["8G"] >= 400.0', 0),
+        ('busBandwidthAtGBps["32G"] >= 1.0', 3),
+        ("busBandwidthGBps: value >=", 2),
+        ("busBandwith: value >= 1", 2),
+        ("value >= 1", 2),
+        ("busBandwidthGBps", 2),
+        ("busBandwidthGBps + 1.0", 2),
+    ],
+)
+def test_judge_by_expression(log: Path, expression: str, code: int) -> None:
+    done = readiness("judge", log, "--expr", expression)
+    assert done.returncode == code, done.stdout + done.stderr
+    if code == 2:
+        assert done.stderr.startswith("readiness: --expr: ")
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stdout == ""
+
+
+def test_expression_does_not_replace_the_fail_closed_rules(log: Path) -> None:
+    log.write_text(TABLE, encoding="utf-8")
+    done = readiness("judge", log, "--expr", "busBandwidthGBps >= 1.0", "--output", "json")
+    assert done.returncode == 3
+    data = json.loads(done.stdout)
+    assert data["verdict"] == "INCONCLUSIVE"
+    assert "LOG_TRUNCATED" in data["reasonCodes"]
+    assert data["expressions"][0]["outcome"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["judge", "-", "--stage", "burnin"], "did you mean 'burn-in'"),
+        (["judge", "-", "--platform", "asw"], "did you mean 'aws'"),
+        (["judge", "-", "--gpu", "h10"], "GPU 'h10' is not known"),
+        (["judge", "-", "--entry", "communication/nccl-allreduce"], "did you mean"),
+        (["parse", "no-such-file"], "no-such-file: does not exist"),
+        (["catalog", "show", "nccl"], "there is no catalog entry"),
+        (["schema", "Plam"], "did you mean 'Plan'"),
+        (["plan", "none.yaml", "--fleet", "none.yaml"], "none.yaml: cannot be read"),
+    ],
+)
+def test_wrong_names_get_one_line_and_exit_2(arguments: list[str], says: str) -> None:
+    done = readiness(*arguments, stdin=TABLE)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_has_examples_and_needs_no_terminal() -> None:
+    for command in ("certify", "plan", "parse", "judge", "explain", "detect"):
+        done = readiness(command, "--help")
+        assert done.returncode == 0
+        assert f"readiness {command}" in done.stdout

@@ -1,0 +1,74 @@
+"""The control group of each node, in every hierarchy the machine has mounted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.cluster.shell import LabError, say
+
+
+def make_cgroup(name: str) -> None:
+    """Make a group of this name at the top of every hierarchy."""
+    for root in _hierarchies():
+        group = root / name
+        group.mkdir(exist_ok=True)
+        # A version 1 cpuset takes no process until both lists are filled.
+        for kind in ("cpuset.cpus", "cpuset.mems"):
+            if (root / kind).exists():
+                (group / kind).write_text((root / kind).read_text())
+
+
+def remove_cgroup(name: str) -> None:
+    """Kill what is left in a group and remove it with everything below it."""
+    for root in _hierarchies():
+        group = root / name
+        if group.exists():
+            _empty(group)
+            _remove_tree(group)
+
+
+def _hierarchies() -> list[Path]:
+    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(line[1]) for line in lines if line[2] in {"cgroup", "cgroup2"}]
+
+
+def _processes(group: Path) -> list[int]:
+    found = []
+    for path in group.rglob("cgroup.procs"):
+        try:
+            found += [int(line) for line in path.read_text().split()]
+        except OSError:
+            continue  # the group went away meanwhile
+    return found
+
+
+def _empty(group: Path) -> None:
+    deadline = time.monotonic() + 10
+    while (pids := _processes(group)) and time.monotonic() < deadline:
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.05)
+    if pids:
+        raise LabError(f"processes in {group} do not end: {pids}")
+
+
+def _remove_tree(group: Path) -> None:
+    below = [path for path in group.rglob("*") if path.is_dir()]
+    for path in [*sorted(below, key=lambda path: len(path.parts), reverse=True), group]:
+        # The kernel frees a group a moment after its last process.
+        for _ in range(50):
+            try:
+                path.rmdir()
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.02)
+        else:
+            say(f"cannot remove control group {path}")

@@ -1,0 +1,49 @@
+"""Fixtures of the tests that need a cluster.
+
+With KUBECONFIG set, that cluster is used as it is and nothing is started or stopped. A lab that
+was started by hand is used and left running. Otherwise the first test that asks starts a lab, and
+the end of the session stops it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.lab import Lab
+from tests.cluster.lifecycle import attach, down, up
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster with Argo Workflows."""
+    running = attach()
+    chosen = os.environ.get("KUBECONFIG")
+    if chosen and not (running and Path(chosen) == running.kubeconfig):
+        yield Cluster(Path(chosen), os.environ.get("ARGO_SERVER"))
+    elif running is not None and not running.state.owner_pid:
+        yield running
+    else:
+        try:
+            yield up(owner_pid=os.getpid())
+        finally:
+            down()
+
+
+@pytest.fixture(scope="session")
+def lab(cluster: Cluster) -> Lab:
+    """The lab, for tests that change its nodes or images."""
+    if not isinstance(cluster, Lab):
+        pytest.skip("needs the lab's own nodes; KUBECONFIG names another cluster")
+    return cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of the test's own, in which Argo's pods may report their results."""
+    with cluster.namespace() as name:
+        yield name

@@ -1,0 +1,96 @@
+"""The record of everything the lab has changed on the machine.
+
+It is written before or right after each change, so that `down` works from another process and
+after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from fcntl import LOCK_EX, LOCK_NB, flock
+
+from tests.cluster.config import state_dir
+from tests.cluster.shell import LabError
+
+
+@dataclass
+class ProcessRecord:
+    """One process: its id alone could be reused, so its start time belongs to it."""
+
+    name: str
+    pid: int
+    start_ticks: int
+    log: str
+    inside: bool = False
+    """It is a door into a node's namespaces; the program itself is its child."""
+
+
+@dataclass
+class NodeRecord:
+    """One node: its number fixes addresses and directories."""
+
+    name: str
+    index: int
+    images: dict[str, str] = field(default_factory=dict)
+    """Image id by tag, of what was loaded."""
+
+
+@dataclass
+class State:
+    """What `down` must undo and what `status` tells."""
+
+    owner_pid: int = 0
+    """The process whose end should end the lab; 0 when it was started to stay."""
+    ready: bool = False
+    argo_namespaced: bool = False
+    processes: dict[str, ProcessRecord] = field(default_factory=dict)
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    made_directories: list[str] = field(default_factory=list)
+    cgroups: list[str] = field(default_factory=list)
+
+    def save(self) -> None:
+        """Write the record so that a reader sees the old or the new one, never a half."""
+        path = state_dir() / "state.json"
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self), indent=1))
+        partial.replace(path)
+
+
+def load_state() -> State | None:
+    """Return the record of the lab on this machine, or None if there is none."""
+    try:
+        raw = json.loads((state_dir() / "state.json").read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise LabError(f"{state_dir() / 'state.json'} is damaged: {error}") from None
+    raw["processes"] = {k: ProcessRecord(**v) for k, v in raw["processes"].items()}
+    raw["nodes"] = {k: NodeRecord(**v) for k, v in raw["nodes"].items()}
+    return State(**raw)
+
+
+def make_state_dir() -> None:
+    """Create the directory of the lab, for nobody but its user."""
+    path = state_dir()
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.stat().st_uid != os.geteuid():
+        raise LabError(f"{path} belongs to somebody else")
+
+
+@contextmanager
+def changing_lab() -> Iterator[None]:
+    """Let one process at a time start or stop the lab.
+
+    Raises:
+        LabError: another process is at it.
+    """
+    with state_dir().with_suffix(".lock").open("w") as lock:
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise LabError("another process is starting or stopping the lab just now") from None
+        yield

@@ -1,0 +1,35 @@
+"""Feeds text to one scanner as the reader does: needles first, then cleaned lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from steps.parse.api import ParseContext, Part, Scanner
+from steps.parse.lines import clean_line
+
+FILE = "out.log"
+
+
+def scan(make: Callable[[str], Scanner], text: str, context: ParseContext | None = None) -> Part:
+    scanner = make(FILE)
+    raw_lines = text.encode("utf-8", "surrogatepass").split(b"\n")
+    ended = raw_lines[-1] == b""
+    if ended:
+        raw_lines.pop()
+    for number, raw in enumerate(raw_lines, start=1):
+        if any(needle in raw for needle in scanner.needles):
+            last = number == len(raw_lines)
+            for line in clean_line(raw, number, ended=ended or not last):
+                scanner.feed(line)
+    return scanner.finish(context or ParseContext())
+
+
+def said(part: Part) -> list[str]:
+    """Each finding as ``CODE effect place xcount <cause``, for tables."""
+    return [
+        f"{f.code} {f.effect.value} [{', '.join(map(str, f.entities))}]"
+        + (f" x{f.count}" if f.count > 1 else "")
+        + (f" <{f.cause}" if f.cause else "")
+        + (" witness" if f.witness else "")
+        for f in part.findings
+    ]

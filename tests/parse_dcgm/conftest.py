@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from steps.parse.api import Line, ParseContext, Part, Scanner
+from steps.parse.dcgm import (
+    DcgmTextScanner,
+    NvbandwidthTextScanner,
+    NvidiaSmiScanner,
+    read_json,
+)
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+Read: TypeAlias = Callable[..., Part]
+
+
+def scan(make: Callable[[str], Scanner], text: str, context: ParseContext) -> Part:
+    """Feed a scanner the way the reader does: raw lines are chosen by needle."""
+    scanner = make("out.txt")
+    lines = text.split("\n")
+    for number, raw in enumerate(lines, 1):
+        last = number == len(lines)
+        if last and not raw:
+            break
+        wanted = not scanner.needles or any(needle in raw.encode() for needle in scanner.needles)
+        if wanted:
+            scanner.feed(Line(number, raw, ended=not last))
+    return scanner.finish(context)
+
+
+def read_text(text: str, context: ParseContext) -> Part:
+    """Return what the scanner that claims most of the text found."""
+    makers: tuple[Callable[[str], Scanner], ...] = (
+        DcgmTextScanner,
+        NvidiaSmiScanner,
+        NvbandwidthTextScanner,
+    )
+    return max((scan(make, text, context) for make in makers), key=lambda part: part.claimed)
+
+
+def read_file(name: str, context: ParseContext) -> Part:
+    text = (FIXTURES / name).read_text(encoding="utf-8")
+    if name.endswith(".txt"):
+        return read_text(text, context)
+    data = (
+        [json.loads(line) for line in text.splitlines()]
+        if name.endswith(".jsonl")
+        else json.loads(text)
+    )
+    part = read_json(data, text, name, context)
+    assert part is not None, f"{name} is of no known kind"
+    return part
+
+
+@pytest.fixture
+def read() -> Read:
+    """Read a fixture: ``read(name, diag_level=4, …)``."""
+
+    def read_it(name: str, **known: object) -> Part:
+        return read_file(name, ParseContext(**known))  # type: ignore[arg-type]
+
+    return read_it
