@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from catalog.entry import Entry
@@ -54,6 +54,7 @@ class Needs:
         requests: extended resources a node must allocate for it, units by name.
         networks: pod networks by interface, where devices are attached as interfaces.
         notes: what a person should know.
+        inside: the traffic of the workload stays inside the node.
     """
 
     gpus: Setting
@@ -62,6 +63,7 @@ class Needs:
     requests: Mapping[str, int]
     networks: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +94,15 @@ def needs_of(
     """
     gpus = _gpus(options, profile, machine)
     stated = _given(options, "mlnxPerNode")
-    if stated is None and not _leaves_node(entry, scale):
+    inside = not _leaves_node(entry, scale)
+    # Pods of GKE are attached to their networks also where no traffic takes them: the network
+    # plugin that the nodes bring along ends NCCL when it finds none.
+    attached = profile and profile.profile.nics.networks and "mlnxPerNode" in entry.options
+    if stated is None and inside and not attached:
         origin = entry_origin(entry, "facts").model_copy(
             update={"rule": f"{entry.id} at scale {scale} stays inside the node"}
         )
-        return _nothing(gpus, Setting(value=None, origin=origin))
+        return replace(_nothing(gpus, Setting(value=None, origin=origin)), inside=True)
     wanted = _Wanted(
         count=stated,
         name=_given(options, "nicResourceName"),
@@ -107,7 +113,7 @@ def needs_of(
     )
     if stated is not None and stated.value == 0:
         return _nothing(gpus, Setting(value=None, origin=stated.origin))
-    return _by_way(gpus, wanted, machine)
+    return replace(_by_way(gpus, wanted, machine), inside=inside)
 
 
 def _by_way(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:

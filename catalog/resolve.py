@@ -321,9 +321,8 @@ class _Resolver:
         names = Setting(
             value=list(profile.profile.transport), origin=profile.origin_of("transport")
         )
-        alone = self.nodes == 1 and not needs.nics.value
         over_nvlink = bool(self.prepared.mnnvl.value) and not needs.nics.value
-        if names.value and (alone or over_nvlink or self.entry.tool != "nccl"):
+        if names.value and (needs.inside or over_nvlink or self.entry.tool != "nccl"):
             why = "another tool" if self.entry.tool != "nccl" else "the traffic stays on NVLink"
             names = override(names, [], Origin(rule=why, file="catalog/resolve.py"))
         return names

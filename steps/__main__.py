@@ -44,7 +44,9 @@ RESULT_EXITS = {Result.PASS: 0, Result.FAIL: 1, Result.INCONCLUSIVE: 3, Result.I
 @app.command()
 def detect(
     store: Store,
-    certification: Annotated[str, typer.Option(envvar="READINESS_CERTIFICATION")],
+    certification: Annotated[
+        str, typer.Option(envvar="READINESS_CERTIFICATION", help="The certification as YAML.")
+    ] = "",
     category: Annotated[str, typer.Option(help="Whose groups to hand on.")] = "",
     fleet: FleetFile = None,
     stage: Annotated[str, typer.Option(help="Replaces the stage of the certification.")] = "",

@@ -24,6 +24,11 @@ def scan(make: Callable[[str], Scanner], text: str, context: ParseContext | None
     return scanner.finish(context or ParseContext())
 
 
+def show(name: str, expected: object, got: object) -> None:
+    """Print a row of a table test, which pytest shows when the row fails."""
+    print(f"{name}\n  expected {expected}\n  got      {got}")  # noqa: T201
+
+
 def said(part: Part) -> list[str]:
     """Each finding as ``CODE effect place xcount <cause``, for tables."""
     return [

@@ -35,10 +35,12 @@ _ROW_START = re.compile(r"\s*\d+\s")
 
 # programs, kernel modules and network interfaces also stand before a colon
 _NO_HOST = re.compile(
-    r"(?i)(?:nvidia|lib|nv|mlx|dcgm|nccl|kube|docker|containerd|systemd|cuda|python|torch)[\w.-]*"
-    r"|(?:eth|en[opsx]|ib[ps]?|bond|br|veth|cali|lo|wl|rdmap|efa|docker|nvme|sd|cpu|gpu|core|numa|rank|"
-    r"epoch|step|iter|iteration|batch|xid|sxid|port|lane|link|line|pid|tid|rc|err|error|errno|code|"
-    r"level|stage|test|part|phase|run|case|attempt|try|retry|v|version|sm|bus|slot|fan|psu|dimm)-?\d+\w*"
+    r"(?:nvidia|lib|nv|mlx|dcgm|nccl-tests|kube|docker|containerd|systemd|cuda|python|torch)[\w.-]*"
+    r"|(?:eth|en[opsx]|ib[ps]?|bond|br|veth|cali|lo|wl|rdmap|efa|docker|nvme|sd|cpu|gpu|core|numa|sm|"
+    r"bus|slot|fan|psu|dimm|port|lane|link)\d+\w*"
+    r"|(?:rank|epoch|step|iter|iteration|batch|xid|sxid|line|pid|tid|rc|err|error|errno|code|level|"
+    r"stage|test|part|phase|run|case|attempt|try|retry|v|version)-?\d+\w*",
+    re.IGNORECASE,
 )
 _HOST_SHAPE = re.compile(
     r"(?:[A-Za-z0-9]+[.-])+(?:[A-Za-z]|[A-Za-z]*\d[A-Za-z0-9]*)"  # node-b, ip-10-0-0-7, a3.zone-1

@@ -121,13 +121,20 @@ def combine(measurements: Sequence[Measurements]) -> Measurements:
         for item in measurements
         if item is not main and item.figures and item.mode == main.mode
     ]
-    findings = list(main.findings)
-    for item in measurements:
-        if item is not main:
-            findings += [
-                one for one in item.findings if item in rivals or one.code not in _ABOUT_THE_OUTPUT
-            ]
+    others = [item for item in measurements if item is not main]
     completeness = main.completeness
+    # rivals are results as well; without any result, what is missing anywhere counts
+    counting = rivals if main.figures else others
+    if completeness is Completeness.COMPLETE:
+        lacking = (item.completeness for item in counting)
+        completeness = next(
+            (each for each in lacking if each is not Completeness.COMPLETE), completeness
+        )
+    findings = list(main.findings)
+    for item in others:
+        findings += [
+            one for one in item.findings if item in counting or one.code not in _ABOUT_THE_OUTPUT
+        ]
     if rivals:
         findings.append(
             finding(
@@ -135,10 +142,6 @@ def combine(measurements: Sequence[Measurements]) -> Measurements:
                 f"{len(rivals) + 1} outputs hold results; the figures are those of {main.files[0]}",
             )
         )
-        worst = [
-            item.completeness for item in rivals if item.completeness is not Completeness.COMPLETE
-        ]
-        completeness = worst[0] if worst and completeness is Completeness.COMPLETE else completeness
     ranks = _merged_ranks(item.ranks for item in (main, *measurements))
     return main.model_copy(
         update={

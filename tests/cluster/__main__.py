@@ -56,8 +56,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    if attach() is not None:
-        raise LabError("a lab is up already; `down` stops it")
     up(
         nodes=arguments.nodes,
         look=DRESSES[arguments.dress],

@@ -6,22 +6,23 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import yaml
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.config import ARGO_SERVER_PORT, ARGOEXEC_IMAGE, argo_bin
+from tests.cluster.config import (
+    ARGO_HEALTH_PORT,
+    ARGO_METRICS_PORT,
+    ARGO_SERVER_PORT,
+    ARGOEXEC_IMAGE,
+    argo_bin,
+)
 from tests.cluster.pki import kubeconfig
 from tests.cluster.processes import start, wait_up
+from tests.cluster.shell import answers
 from tests.cluster.state import State
 
 NAMESPACE = "argo"
-HEALTH_PORT = 6060
-"""Fixed in the controller's code."""
-METRICS_PORT = 12790
-
 _CONTROLLER_ENV = {
     "LEADER_ELECTION_DISABLE": "true",
     # By default a workflow is looked at every ten seconds; tests wait for every step of it.
@@ -32,17 +33,24 @@ _NOT_HERE = {"Deployment", "Service", "Kustomization"}
 
 
 def install_definitions(cluster: Cluster) -> None:
-    """Apply the full custom resource definitions.
+    """Apply the full custom resource definitions, without waiting until they are served.
 
     They are too large for a client-side apply, and the lab wants them full because they hold the
     checks that a production API server makes.
     """
-    files = sorted((argo_bin("manifests") / "base" / "crds" / "full").glob("argoproj.io_*.yaml"))
-    words: list[str | Path] = [word for file in files for word in ("-f", file)]
+    words: list[str | Path] = [word for file in _definitions() for word in ("-f", file)]
     flags = ["--server-side", "--force-conflicts", "--validate=false"]
     cluster.kubectl("apply", *flags, *words, timeout=120)
-    names = [f"crd/{file.stem.removeprefix('argoproj.io_')}.argoproj.io" for file in files]
+
+
+def wait_definitions(cluster: Cluster) -> None:
+    """Wait until the custom resources can be used; the API server takes some seconds for that."""
+    names = [f"crd/{file.stem.removeprefix('argoproj.io_')}.argoproj.io" for file in _definitions()]
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names, timeout=70)
+
+
+def _definitions() -> list[Path]:
+    return sorted((argo_bin("manifests") / "base" / "crds" / "full").glob("argoproj.io_*.yaml"))
 
 
 def install_roles(cluster: Cluster, *, namespaced: bool) -> None:
@@ -67,7 +75,7 @@ def _documents(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
             for subject in document.get("subjects", []):
                 subject["namespace"] = NAMESPACE
             if document["kind"] == "ConfigMap":
-                metrics = {"enabled": True, "port": METRICS_PORT, "secure": False}
+                metrics = {"enabled": True, "port": ARGO_METRICS_PORT, "secure": False}
                 document["data"] = {"metricsConfig": json.dumps(metrics)}
             yield document
 
@@ -87,16 +95,8 @@ def start_argo(state: State, *, namespaced: bool, server: bool) -> None:
 
 def wait_argo(state: State) -> None:
     """Wait until Argo's programs answer."""
-    controller = f"http://127.0.0.1:{HEALTH_PORT}/healthz"
-    wait_up(state.processes["workflow-controller"], lambda: _answers(controller), timeout=60)
+    controller = f"http://127.0.0.1:{ARGO_HEALTH_PORT}/healthz"
+    wait_up(state.processes["workflow-controller"], lambda: answers(controller), timeout=60)
     if "argo-server" in state.processes:
         server = f"http://127.0.0.1:{ARGO_SERVER_PORT}/api/v1/version"
-        wait_up(state.processes["argo-server"], lambda: _answers(server), timeout=60)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+        wait_up(state.processes["argo-server"], lambda: answers(server), timeout=60)

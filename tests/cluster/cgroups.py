@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.shell import LabError, say
+
+_PREFIX = "readiness-lab-"
+
+
+def cgroup_name(node: str) -> str:
+    """Return the name of a node's control group."""
+    return f"{_PREFIX}{node}"
+
+
+def cgroups_of_labs() -> list[Path]:
+    """Return every control group at the top of a hierarchy that a lab has made."""
+    return [path for root in _hierarchies() for path in sorted(root.glob(f"{_PREFIX}*"))]
 
 
 def make_cgroup(name: str) -> None:
     """Make a group of this name at the top of every hierarchy."""
     for root in _hierarchies():
+        _enable_controllers(root)
         group = root / name
         group.mkdir(exist_ok=True)
         # A version 1 cpuset takes no process until both lists are filled.
@@ -21,13 +35,19 @@ def make_cgroup(name: str) -> None:
                 (group / kind).write_text((root / kind).read_text())
 
 
-def remove_cgroup(name: str) -> None:
+def _enable_controllers(root: Path) -> None:
+    """Pass the controllers of a version 2 hierarchy on to its groups, as a kubelet needs them."""
+    listed = root / "cgroup.controllers"
+    if listed.exists():
+        for name in listed.read_text().split():
+            with suppress(OSError):  # some machines keep one for themselves
+                (root / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def remove_cgroup(group: Path) -> None:
     """Kill what is left in a group and remove it with everything below it."""
-    for root in _hierarchies():
-        group = root / name
-        if group.exists():
-            _empty(group)
-            _remove_tree(group)
+    _empty(group)
+    _remove_tree(group)
 
 
 def _hierarchies() -> list[Path]:
@@ -49,10 +69,8 @@ def _empty(group: Path) -> None:
     deadline = time.monotonic() + 10
     while (pids := _processes(group)) and time.monotonic() < deadline:
         for pid in pids:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         time.sleep(0.05)
     if pids:
         raise LabError(f"processes in {group} do not end: {pids}")

@@ -29,6 +29,11 @@ CONTROLLER_MANAGER_PORT = 11257
 SCHEDULER_PORT = 11259
 COREDNS_READY_PORT = 11281
 ARGO_SERVER_PORT = 12746
+ARGO_METRICS_PORT = 12790
+ARGO_HEALTH_PORT = 6060
+"""Fixed in the controller's code."""
+OPEN_PORTS = (ARGO_SERVER_PORT, ARGO_METRICS_PORT, ARGO_HEALTH_PORT)
+"""Ports whose programs listen on every address and ask for no login."""
 
 API_URL = f"https://{BRIDGE_IP}:{API_PORT}"
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.lab import Lab
-from tests.cluster.lifecycle import attach, down, up
+from tests.cluster.lifecycle import attach, down, keep_logs, up
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with Argo Workflows."""
     running = attach()
     chosen = os.environ.get("KUBECONFIG")
@@ -31,6 +31,8 @@ def cluster() -> Iterator[Cluster]:
         try:
             yield up(owner_pid=os.getpid())
         finally:
+            if request.session.testsfailed and attach() is not None:
+                print(f"logs of the lab: {keep_logs()}")
             down()
 
 

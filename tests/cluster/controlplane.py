@@ -7,19 +7,17 @@ import ssl
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from tests.cluster.config import (
     API_PORT,
     API_URL,
-    ARGO_SERVER_PORT,
     BRIDGE_IP,
     CONTROLLER_MANAGER_PORT,
     COREDNS_READY_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
     NODE_MONITOR_GRACE_SECONDS,
+    OPEN_PORTS,
     SCHEDULER_PORT,
     SERVICE_CIDR,
     coredns_bin,
@@ -29,16 +27,16 @@ from tests.cluster.config import (
 )
 from tests.cluster.pki import kubeconfig, pki_dir
 from tests.cluster.processes import start, wait_up
-from tests.cluster.shell import LabError
+from tests.cluster.shell import LabError, answers
 from tests.cluster.state import State
 
-_LOCAL_PORTS = (
+_PORTS = (
     ETCD_PORT,
     ETCD_PEER_PORT,
     CONTROLLER_MANAGER_PORT,
     SCHEDULER_PORT,
     COREDNS_READY_PORT,
-    ARGO_SERVER_PORT,
+    *OPEN_PORTS,
 )
 
 _COREFILE = """\
@@ -61,11 +59,11 @@ def check_ports() -> None:
     Raises:
         LabError: somebody has one.
     """
-    for port in _LOCAL_PORTS:
+    for port in _PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind(("", port))
             except OSError:
                 raise LabError(f"port {port} of this machine is in use") from None
 
@@ -119,7 +117,7 @@ def wait_api_server(state: State) -> None:
     """Wait until the API server has made its own roles and answers."""
     context = ssl.create_default_context(cafile=pki_dir() / "ca.crt")
     record = state.processes["kube-apiserver"]
-    wait_up(record, lambda: _answers(f"{API_URL}/readyz", context), timeout=90)
+    wait_up(record, lambda: answers(f"{API_URL}/readyz", context), timeout=90)
 
 
 def start_controllers(state: State) -> None:
@@ -172,16 +170,8 @@ def wait_controllers(state: State) -> None:
         "coredns": f"http://127.0.0.1:{COREDNS_READY_PORT}/ready",
     }
     for name, url in urls.items():
-        wait_up(state.processes[name], partial(_answers, url, context), timeout=60)
+        wait_up(state.processes[name], partial(answers, url, context), timeout=60)
 
 
 def _argv(binary: Path, flags: Mapping[str, object]) -> list[str | Path]:
     return [binary, *(f"--{name}={value}" for name, value in flags.items())]
-
-
-def _answers(url: str, context: ssl.SSLContext | None = None) -> bool:
-    try:
-        with urlopen(url, timeout=5, context=context) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False

@@ -1,7 +1,7 @@
 """Lets package managers inside an image build reach their index the way this machine does.
 
 A build has the machine's network but not its settings: which index, which certificates, which
-proxy. They are mounted for the time of the build and leave no trace in the image.
+proxy. They are mounted for the time of the build and leave only empty mount points in the image.
 """
 
 from __future__ import annotations

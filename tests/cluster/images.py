@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from tests.cluster.config import (
@@ -131,7 +131,9 @@ def system_images() -> dict[str, Path]:
 def _binary_image(tag: str, containerfile: str, files: Mapping[str, Path]) -> Path:
     """Make an image of single files; its archive has a fixed name, so that `up` asks nobody."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", tag)
-    path = cache_dir() / "images" / f"{name}-{platform.machine()}.tar"
+    sizes = [(target, path.stat().st_size) for target, path in files.items() if path.exists()]
+    recipe = sha256(repr((containerfile, sizes)).encode()).hexdigest()[:12]
+    path = cache_dir() / "images" / f"{name}-{recipe}.tar"
     if path.exists():
         return path
     say(f"making image {tag}")

@@ -109,6 +109,7 @@ class Lab(Cluster):
 
     def wait_node(self, name: str) -> None:
         """Wait until a node is Ready; on failure tell its kubelet's last words."""
+        node.wait_kubelet(self.state, name)
         log = Path(self.state.processes[f"kubelet-{name}"].log)
         try:
             self.wait_ready(name, timeout=60)

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cluster import argo, controlplane, dress, images, network, node, pki
-from tests.cluster.cgroups import remove_cgroup
+from tests.cluster.cgroups import cgroups_of_labs, remove_cgroup
 from tests.cluster.config import state_dir
 from tests.cluster.gobuild import build_all
 from tests.cluster.lab import Lab, import_archives
 from tests.cluster.packages import ensure_packages
-from tests.cluster.processes import alive, kill_marked, stop_all
+from tests.cluster.processes import alive, kill_marked, marked, stop_all
 from tests.cluster.shell import LabError, say
 from tests.cluster.state import NodeRecord, State, changing_lab, load_state, make_state_dir
 
@@ -74,7 +74,7 @@ def up(
         try:
             lab = _start(state, look, argo_server=argo_server)
         except BaseException:
-            kept = _keep_logs()
+            kept = keep_logs()
             say(f"the start failed, clearing away; the logs are kept in {kept}")
             _clear()
             raise
@@ -103,6 +103,7 @@ def _start(state: State, look: dress.Dress, *, argo_server: bool) -> Lab:
         controlplane.start_dns(state)
         argo.install_definitions(lab)
         argo.install_roles(lab, namespaced=state.argo_namespaced)
+        argo.wait_definitions(lab)
         argo.start_argo(state, namespaced=state.argo_namespaced, server=argo_server)
         say("Argo installed and started")
         for done in imports:
@@ -169,10 +170,15 @@ def attach() -> Lab | None:
 
 
 def _refuse_if_used() -> None:
-    state = load_state()
-    if state is None or not state.owner_pid or state.owner_pid == os.getpid():
+    try:
+        state = load_state()
+    except LabError:
         return
-    if Path(f"/proc/{state.owner_pid}").exists():
+    if state is None:
+        return
+    if not state.owner_pid and attach() is not None:
+        raise LabError("a lab is up already; `python -m tests.cluster down` stops it")
+    if state.owner_pid not in {0, os.getpid()} and Path(f"/proc/{state.owner_pid}").exists():
         raise LabError(f"process {state.owner_pid} is using the lab; there can be only one")
 
 
@@ -182,27 +188,42 @@ def down() -> None:
         _clear()
 
 
+def leftovers() -> list[str]:
+    """Name what a lab has left on this machine; a stopped one must have left nothing."""
+    found = [f"process {pid}" for pid in marked()]
+    found += [f"control group {path}" for path in cgroups_of_labs()]
+    found += [f"rule {rule}" for rule in network.rules()]
+    if network.bridge_exists():
+        found.append("bridge")
+    if state_dir().exists():
+        found.append(str(state_dir()))
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    found += [f"mount {line}" for line in mounts if f" {state_dir()}/" in line]
+    return found
+
+
 def _clear() -> None:
-    state = load_state()
+    try:
+        state = load_state()
+    except LabError as error:
+        say(f"{error}; what carries the lab's mark is stopped all the same")
+        state = None
     if state is not None:
         say("stopping the lab")
         stop_all(state)
     if killed := kill_marked():
         say(f"ended {len(killed)} left processes of a lab")
-    for name in _cgroups(state):
-        remove_cgroup(name)
-    if network.bridge_exists() or state is not None:
-        network.network_down()
+    for path in cgroups_of_labs():
+        remove_cgroup(path)
+    network.network_down()
     if state is not None:
         for directory in reversed(state.made_directories):
             _remove_empty(Path(directory))
-    if state_dir().exists():
-        shutil.rmtree(state_dir())
+    shutil.rmtree(state_dir(), ignore_errors=True)
+    if left := leftovers():
+        raise LabError("the lab is stopped but left these:\n" + "\n".join(left))
+    if state is not None:
         say("the lab is gone")
-
-
-def _cgroups(state: State | None) -> list[str]:
-    return [] if state is None else state.cgroups
 
 
 def _remove_empty(path: Path) -> None:
@@ -212,7 +233,8 @@ def _remove_empty(path: Path) -> None:
         return  # somebody else uses it meanwhile
 
 
-def _keep_logs() -> Path:
+def keep_logs() -> Path:
+    """Copy the logs to a place that outlives the lab and return it."""
     target = state_dir().with_name(f"{state_dir().name}-failed-logs")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(state_dir() / "logs", target, dirs_exist_ok=True)

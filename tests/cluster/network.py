@@ -16,10 +16,12 @@ from tests.cluster.config import (
     BRIDGE,
     BRIDGE_IP,
     KUBERNETES_SERVICE_IP,
+    OPEN_PORTS,
     POD_CIDR,
     node_ip,
     state_dir,
 )
+from tests.cluster.packages import installed, program
 from tests.cluster.shell import LabError, run
 
 _COMMENT = "readiness-lab"
@@ -32,14 +34,18 @@ def network_up(nodes: int) -> None:
     Raises:
         LabError: the machine uses the lab's address range for something else.
     """
-    taken = [line for line in run(["ip", "-4", "route"]).stdout.splitlines() if "10.244." in line]
+    taken = [
+        line
+        for line in run([program("ip"), "-4", "route"]).stdout.splitlines()
+        if "10.244." in line
+    ]
     if taken:
         raise LabError(f"the lab's pod range {POD_CIDR} is in use on this machine: {taken[0]}")
-    run(["ip", "link", "add", BRIDGE, "type", "bridge"])
+    run([program("ip"), "link", "add", BRIDGE, "type", "bridge"])
     width = POD_CIDR.partition("/")[2]
     for address in [BRIDGE_IP, *(node_ip(index) for index in range(nodes))]:
-        run(["ip", "addr", "add", f"{address}/{width}", "dev", BRIDGE])
-    run(["ip", "link", "set", BRIDGE, "up"])
+        run([program("ip"), "addr", "add", f"{address}/{width}", "dev", BRIDGE])
+    run([program("ip"), "link", "set", BRIDGE, "up"])
     redirect = ["-d", f"{KUBERNETES_SERVICE_IP}/32", "-p", "tcp", "--dport", "443"]
     target = ["-j", "DNAT", "--to-destination", f"{BRIDGE_IP}:{API_PORT}"]
     for chain in ("PREROUTING", "OUTPUT"):
@@ -47,16 +53,28 @@ def network_up(nodes: int) -> None:
     # Bridged packets pass the FORWARD chain, which some machines close by default.
     between = ["-i", BRIDGE, "-o", BRIDGE, "-m", "comment", "--comment", _COMMENT]
     _iptables("filter", "-I", "FORWARD", *between, "-j", "ACCEPT")
+    # Some programs listen everywhere and ask nobody who they are: keep them on this machine.
+    outside = ["!", "-i", "lo", "!", "-s", POD_CIDR, "-m", "comment", "--comment", _COMMENT]
+    for port in OPEN_PORTS:
+        _iptables(
+            "filter", "-I", "INPUT", "-p", "tcp", "--dport", str(port), *outside, "-j", "DROP"
+        )
 
 
 def network_down() -> None:
     """Remove the rules and the bridge, as far as they are there."""
-    for table in _TABLES:
-        for line in _iptables(table, "-S").splitlines():
-            if _COMMENT in line:
-                _iptables(table, *shlex.split(line.replace("-A ", "-D ", 1)))
+    for table, rule in rules():
+        _iptables(table, *shlex.split(rule.replace("-A ", "-D ", 1)))
     if bridge_exists():
-        run(["ip", "link", "delete", BRIDGE])
+        run([program("ip"), "link", "delete", BRIDGE])
+
+
+def rules() -> list[tuple[str, str]]:
+    """Return the lab's rules, each with its table."""
+    if not installed("iptables"):
+        return []  # then no lab was ever started here
+    lines = [(table, line) for table in _TABLES for line in _iptables(table, "-S").splitlines()]
+    return [(table, line) for table, line in lines if _COMMENT in line]
 
 
 def bridge_exists() -> bool:
@@ -65,7 +83,7 @@ def bridge_exists() -> bool:
 
 
 def _iptables(table: str, *words: str) -> str:
-    return run(["iptables", "-w", "10", "-t", table, *words]).stdout
+    return run([program("iptables"), "-w", "10", "-t", table, *words]).stdout
 
 
 def write_cni_config() -> Path:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import partial
 from pathlib import Path
 
-from tests.cluster.cgroups import make_cgroup
+from tests.cluster.cgroups import cgroup_name, make_cgroup
 from tests.cluster.config import BRIDGE_IP, PAUSE_IMAGE, kube_bin, node_ip, pause_bin, state_dir
 from tests.cluster.network import write_cni_config
 from tests.cluster.packages import cni_directory, program
 from tests.cluster.pki import kubeconfig, pki_dir
 from tests.cluster.processes import alive, start, stop, wait_up
-from tests.cluster.shell import LabError, run
+from tests.cluster.shell import LabError, answers, run
 from tests.cluster.state import NodeRecord, State
 
 _OWN_DIRECTORIES = (
@@ -60,11 +61,6 @@ conf_dir = "{cni_conf}"
 """
 
 
-def cgroup_name(name: str) -> str:
-    """Return the name of a node's control group."""
-    return f"readiness-lab-{name}"
-
-
 def _home(name: str) -> Path:
     return state_dir() / "nodes" / name
 
@@ -79,11 +75,7 @@ def start_node(state: State, name: str) -> None:
     node = state.nodes[name]
     home = _home(name)
     home.mkdir(parents=True, exist_ok=True)
-    group = cgroup_name(node.name)
-    if group not in state.cgroups:
-        state.cgroups.append(group)
-        state.save()
-    make_cgroup(group)
+    make_cgroup(cgroup_name(name))
     overlay = "overlay" in Path("/proc/filesystems").read_text()
     config = _CONTAINERD_CONFIG.format(
         home=home,
@@ -164,6 +156,12 @@ def start_kubelet(state: State, name: str) -> None:
         "--v=1",
     ]
     start(state, f"kubelet-{name}", _inside(state, name, *argv), inside=True)
+
+
+def wait_kubelet(state: State, name: str) -> None:
+    """Wait until a node's kubelet is at work; the node may be listed as Ready from before."""
+    url = f"http://{node_ip(state.nodes[name].index)}:10248/healthz"
+    wait_up(state.processes[f"kubelet-{name}"], partial(answers, url), timeout=60)
 
 
 def stop_kubelet(state: State, name: str) -> None:

@@ -38,6 +38,11 @@ def program(name: str) -> Path:
     return Path(found)
 
 
+def installed(name: str) -> bool:
+    """Tell whether a program is there."""
+    return _find(name) is not None
+
+
 def _find(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)
 

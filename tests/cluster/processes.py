@@ -130,10 +130,16 @@ def _await_end(record: ProcessRecord, seconds: float) -> bool:
     return True
 
 
-def kill_marked() -> list[int]:
-    """Kill what still carries this lab's mark, such as helpers of programs that crashed."""
+def marked() -> list[int]:
+    """Return the processes that carry this lab's mark."""
     mark = f"{MARK}={state_dir()}".encode()
     found = [pid for pid in _pids() if mark in _environment(pid) and pid != os.getpid()]
+    return [pid for pid in found if _start_ticks(pid) is not None]
+
+
+def kill_marked() -> list[int]:
+    """Kill what still carries this lab's mark, such as helpers of programs that crashed."""
+    found = marked()
     for pid in found:
         _send(pid, signal.SIGKILL)
     deadline = time.monotonic() + 10

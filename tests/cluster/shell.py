@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
 _START = time.monotonic()
 
@@ -109,3 +112,12 @@ def wait_for(
             parts = [f"timed out after {timeout:.0f} s waiting for {what}", problem, detail()]
             raise LabError("\n".join([part for part in parts if part] + [tail(p) for p in logs]))
         time.sleep(interval)
+
+
+def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
+    """Tell whether an address answers with success."""
+    try:
+        with urlopen(url, timeout=5, context=context) as answer:
+            return bool(answer.status == 200)
+    except (HTTPException, OSError):
+        return False

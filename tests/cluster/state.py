@@ -50,7 +50,6 @@ class State:
     processes: dict[str, ProcessRecord] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     made_directories: list[str] = field(default_factory=list)
-    cgroups: list[str] = field(default_factory=list)
 
     def save(self) -> None:
         """Write the record so that a reader sees the old or the new one, never a half."""
@@ -61,16 +60,22 @@ class State:
 
 
 def load_state() -> State | None:
-    """Return the record of the lab on this machine, or None if there is none."""
+    """Return the record of the lab on this machine, or None if there is none.
+
+    Raises:
+        LabError: there is one that cannot be read.
+    """
+    path = state_dir() / "state.json"
     try:
-        raw = json.loads((state_dir() / "state.json").read_text())
+        raw = json.loads(path.read_text())
+        state = State(**raw)
+        state.processes = {k: ProcessRecord(**v) for k, v in raw["processes"].items()}
+        state.nodes = {k: NodeRecord(**v) for k, v in raw["nodes"].items()}
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise LabError(f"{state_dir() / 'state.json'} is damaged: {error}") from None
-    raw["processes"] = {k: ProcessRecord(**v) for k, v in raw["processes"].items()}
-    raw["nodes"] = {k: NodeRecord(**v) for k, v in raw["nodes"].items()}
-    return State(**raw)
+    except (KeyError, TypeError, ValueError) as error:
+        raise LabError(f"{path} is damaged or of another version: {error}") from None
+    return state
 
 
 def make_state_dir() -> None:

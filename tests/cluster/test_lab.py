@@ -193,8 +193,7 @@ def test_pods_reach_the_api_server_with_their_own_token(
     script = """
 import ssl, urllib.request
 home = "/var/run/secrets/kubernetes.io/serviceaccount/"
-request = urllib.request.Request("https://kubernetes.default.svc:443/version")
-request = urllib.request.Request("https://10.96.0.1:443/version")
+request = urllib.request.Request("https://kubernetes.default.svc/version")
 request.add_header("Authorization", "Bearer " + open(home + "token").read())
 context = ssl.create_default_context(cafile=home + "ca.crt")
 print(urllib.request.urlopen(request, context=context, timeout=10).read().decode())

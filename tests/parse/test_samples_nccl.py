@@ -103,7 +103,7 @@ def test_reading(name: str) -> None:
         bus.value if bus and isinstance(bus.value, float) else None,
         frozenset(item.code for item in found.findings),
     )
-    print(f"{name}\n  expected {wanted}\n  got      {got}")
+    print(f"{name}\n  expected {wanted}\n  got      {got}")  # noqa: T201  # the table of a failure
     assert got._replace(bus=None) == wanted._replace(bus=None)
     assert got.bus == pytest.approx(wanted.bus, abs=0.01) if wanted.bus else got.bus is None
 

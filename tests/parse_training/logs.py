@@ -63,9 +63,9 @@ def watchdog(rank: int, seq: int = 88) -> str:
 
 def old_watchdog(rank: int) -> str:
     return (
-        f"[E ProcessGroupNCCL.cpp:475] [Rank {rank}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(OpType=BROADCAST, Timeout(ms)=1800000) ran for 1808499 milliseconds before timing "
-        "out.\n"
+        f"[E ProcessGroupNCCL.cpp:475] [Rank {rank}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(OpType=BROADCAST, Timeout(ms)=1800000) ran for 1808499 milliseconds "
+        "before timing out.\n"
     )
 
 
@@ -79,8 +79,8 @@ def at_work(rank: int, seq: int = 88, group: str = "PG ID 2 PG GUID 5") -> str:
 
 def dump(rank: int, source: int, enqueued: int, group: str = "PG ID 2 PG GUID 5") -> str:
     return (
-        f"[rank{rank}]:[E611 10:20:31.1 ProcessGroupNCCL.cpp:1682] [{group} Rank {rank}] Received a "
-        f"dump signal due to a collective timeout from  rank {source} and we will try our best to "
-        f"dump the debug info. Last enqueued NCCL work: {enqueued}, last completed NCCL work: "
+        f"[rank{rank}]:[E611 10:20:31.1 ProcessGroupNCCL.cpp:1682] [{group} Rank {rank}] Received "
+        f"a dump signal due to a collective timeout from  rank {source} and we will try our best "
+        f"to dump the debug info. Last enqueued NCCL work: {enqueued}, last completed NCCL work: "
         f"{enqueued}.This is most likely caused by incorrect usages of collectives\n"
     )

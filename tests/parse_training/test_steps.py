@@ -7,7 +7,7 @@ import pytest
 from steps.documents import Completeness, ReadMode, TrainingStep
 from steps.parse.api import ParseContext, Part
 from steps.parse.training import TrainingScanner
-from tests.feeding import scan
+from tests.feeding import scan, show
 from tests.parse_training.logs import bar, megatron, megatron_run, nemo
 
 _BRIDGE = "Step Time : {:.2f}s GPU utilization: {}MODEL_TFLOP/s/GPU\n"
@@ -127,6 +127,12 @@ CASES: dict[str, tuple[str, ParseContext, Mapping[str, object]]] = {
         ParseContext(),
         {"avgStepTimeSec": 0.25, "stepCount": 1},
     ),
+    "a bar without a name, beside losses of the Hugging Face trainer": (
+        "{'loss': 2.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+        " 12%|█▏        | 100/800 [05:00<35:00,  3.00s/it]\n",
+        ParseContext(),
+        {"avgStepTimeSec": 3.0, "stepCount": 1},
+    ),
     "bars redrawn by CR, other bars between": (
         _SANITY
         + "\r"
@@ -143,7 +149,7 @@ CASES: dict[str, tuple[str, ParseContext, Mapping[str, object]]] = {
     "a table of means": (
         "Elapsed Time (ms) and Throughput (TFLOP/s/GPU) Analysis (iterations 35-44)\n"
         + "=" * 60
-        + "\nExperiment   Status Time Mean (ms) Time Std (ms) TFLOPS_per_GPU Mean TFLOPS_per_GPU Std\n"
+        + "\nRun Status Time Mean (ms) Time Std (ms) TFLOPS_per_GPU Mean TFLOPS_per_GPU Dev\n"
         "----------- -------- ------------- ------------ ------------------- ------------------\n"
         "pretrain_x_bf16_gpus32     Success      2125.500       11.250     402.50         3.00\n",
         ParseContext(),
@@ -152,11 +158,12 @@ CASES: dict[str, tuple[str, ParseContext, Mapping[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "context", "expected"), CASES.values(), ids=CASES.keys())
-def test_figures(text: str, context: ParseContext, expected: Mapping[str, object]) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_figures(name: str) -> None:
+    text, context, expected = CASES[name]
     part = scan(TrainingScanner, text, context)
     got = {name: _figures(part).get(name) for name in expected}
-    print(f"expected {expected}\ngot      {got}")  # noqa: T201
+    show(name, expected, got)
     assert got == expected
     assert part.mode is ReadMode.TRAINING_LOG
     assert part.claimed > 0
@@ -218,7 +225,7 @@ def test_long_runs_stay_in_memory() -> None:
 _UNKNOWN, _GOOD, _BAD = ParseContext(), ParseContext(exit_code=0), ParseContext(exit_code=1)
 _HALF = megatron(31) + megatron(32)[:95]
 
-ENDINGS = {
+ENDINGS: dict[str, tuple[str, ParseContext, str, set[str]]] = {
     "last step is the total": (megatron_run(12), _UNKNOWN, "complete", set()),
     "last interval is the total": (megatron_run(60, every=20), _UNKNOWN, "complete", set()),
     "nemo's last is total, from 0": (nemo(38) + nemo(39), _UNKNOWN, "complete", set()),
@@ -283,13 +290,12 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "context", "completeness", "codes"), ENDINGS.values(), ids=ENDINGS
-)
-def test_completeness(text: str, context: ParseContext, completeness: str, codes: set[str]) -> None:
+@pytest.mark.parametrize("name", ENDINGS)
+def test_completeness(name: str) -> None:
+    text, context, completeness, codes = ENDINGS[name]
     part = scan(TrainingScanner, text, context)
     got = {f.code for f in part.findings} - {"TRAIN_TOO_FEW_STEPS"}
-    print(f"expected {completeness} {codes}\ngot      {part.completeness} {got}")  # noqa: T201
+    show(name, (completeness, codes), (part.completeness, got))
     assert part.completeness is Completeness(completeness)
     assert got == codes
 
@@ -316,7 +322,8 @@ def test_goodput_subtracts_restart_lost_work_and_saves() -> None:
         f"{at(0)} using world size: 8, data-parallel size: 8\n"
         + megatron(1, 9, ms=10000, stamp=at(10))
         + megatron(2, 9, ms=10000, stamp=at(20))
-        + "saving checkpoint at iteration 2 to /c\n  successfully saved checkpoint from iteration 2\n"
+        + "saving checkpoint at iteration 2 to /c\n"
+        + "  successfully saved checkpoint from iteration 2 to /c\n"
         + megatron(3, 9, ms=10000, stamp=at(35))  # 5 s of saving
         + f"{at(55)} using world size: 8, data-parallel size: 8\n"  # 20 s until it is back
         + "loading checkpoint from /c at iteration 2\n"

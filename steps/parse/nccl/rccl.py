@@ -47,11 +47,13 @@ class CsvTable:
 
     def row(self, line: Line) -> bool:
         """Take a line if it is a record."""
-        values = line.text.strip().split(",")
         names = self._names
+        if not names:
+            return False
+        values = line.text.strip().split(",")
         if len(values) == len(names) + 1:  # with MPI the node count has a value and no heading
             names = [*names[:2], "nodes", *names[2:]]
-        if not names or len(values) != len(names) or len(self.records) >= MAX_RECORDS:
+        if len(values) != len(names) or len(self.records) >= MAX_RECORDS:
             return False
         self.records.append(dict(zip(names, values, strict=True)) | {"line": line.number})
         return True

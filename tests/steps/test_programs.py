@@ -1,0 +1,123 @@
+"""The steps as programs: documents in, documents out, the same report as the local runner."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from catalog.certification import load_certification
+from pipelines.local import certify
+from steps.documents import Result
+from steps.isolate import MAX_ROUNDS
+from steps.run.fleet import load_fleet
+from steps.store import DirectoryStore
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def step(
+    name: str, *arguments: str, store: Path, certification: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "steps", name, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "READINESS_STORE": str(store),
+            "READINESS_CERTIFICATION": certification,
+        },
+    )
+
+
+def groups(outputs: Path) -> list[str]:
+    return [item["group"] for item in json.loads((outputs / "groups").read_text("utf-8"))]
+
+
+def run_dag(store: Path, certification: Path, fleet: Path, categories: list[str]) -> int:
+    """Do what the workflow does, step by step."""
+    text = certification.read_text("utf-8")
+    outputs = store / "outputs"
+    for category in categories:
+        common = ("--category", category)
+        done = step(
+            "detect", *common, "--fleet", str(fleet), "--outputs", str(outputs),
+            store=store, certification=text,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        for round_number in range(1, MAX_ROUNDS + 1):
+            for name in groups(outputs):
+                done = step("run", *common, "--group", name, "--fleet", str(fleet), store=store)
+                assert done.returncode == 0, done.stderr
+            assert step("parse", *common, store=store).returncode == 0
+            done = step(
+                "isolate", *common, "--round", str(round_number), "--outputs", str(outputs),
+                store=store,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            if not groups(outputs):
+                break
+        assert step("evaluate", *common, "--outputs", str(outputs), store=store).returncode == 0
+    return step("aggregate", "--outputs", str(outputs), store=store).returncode
+
+
+def without_times(path: Path) -> dict[str, object]:
+    data: dict[str, object] = json.loads(path.read_text("utf-8"))
+    for name in ("started", "ended"):
+        data.pop(name, None)
+    return data
+
+
+def test_programs_give_the_report_of_the_local_runner(tmp_path: Path) -> None:
+    certification = EXAMPLES / "recorded" / "certification.yaml"
+    fleet = EXAMPLES / "recorded" / "fleet.yaml"
+    loaded, source = load_certification(certification)
+    local = certify(loaded, load_fleet(fleet), DirectoryStore(tmp_path / "local"), text=source)
+    names = [category.id for category in loaded.spec.categories]
+    code = run_dag(tmp_path / "dag", certification, fleet, names)
+    assert code == {Result.PASS: 0, Result.FAIL: 1}[local.result]
+    mine = without_times(tmp_path / "local" / "report.json")
+    theirs = without_times(tmp_path / "dag" / "report.json")
+    assert theirs == mine
+
+
+def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:
+    text = (EXAMPLES / "certification.yaml").read_text("utf-8")
+    done = step(
+        "detect", "--fleet", str(EXAMPLES / "fleet.yaml"), "--outputs", str(tmp_path / "o"),
+        store=tmp_path, certification=text,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    done = step("aggregate", "--outputs", str(tmp_path / "o"), store=tmp_path)
+    assert done.returncode == 3
+    report = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert len(report["nodes"]) == 8
+    assert {node["status"] for node in report["nodes"]} == {"not-proven"}
+    assert {reason["code"] for node in report["nodes"] for reason in node["reasons"]} == {
+        "RESULT_MISSING"
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("detect",), 2, "steps: certification: is empty"),
+        (("parse", "--category", "diagnostics/dcgm-level1"), 70, "there is no plan"),
+        (("aggregate",), 70, "there is no plan"),
+    ],
+)
+def test_step_that_cannot_work_says_so_in_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    done = step(*arguments, store=tmp_path)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
