@@ -302,7 +302,7 @@ def _reason(error: CELEvalError) -> str:
     """Shorten celpy's text, which dumps the activation and its own type names."""
     text = str(error.args[0]) if error.args else str(error)
     if "no such member in mapping" in text or "no such key" in text:
-        key = error.args[2] if len(error.args) > 2 else ""
+        key = (error.args[2] if len(error.args) > 2 else None) or ()
         return f"there is no value for {' '.join(map(str, key)) or 'a key'}"
     if "no matching overload" in text or "no such overload" in text:
         return "compares or combines values of different types"

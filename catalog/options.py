@@ -14,6 +14,7 @@ from typing import Any
 from catalog.certification import Certification, Options
 from catalog.entry import Entry, find_entry
 from catalog.errors import InputError, Place
+from catalog.health import compile_rule
 from catalog.model import Model, suggestion
 from catalog.profile import Assignment
 from catalog.resolved import Origin, Replaced, Setting
@@ -151,7 +152,8 @@ def check_options(certification: Certification, source: Source | None = None) ->
     """Refuse options of the certification that no requested category takes.
 
     Raises:
-        InputError: at the option, or at a category that is not in the catalog.
+        InputError: at the option, at a node health rule that does not compile, or at a category
+            that is not in the catalog.
     """
     text = source or NO_SOURCE
     entries = [
@@ -166,6 +168,14 @@ def check_options(certification: Certification, source: Source | None = None) ->
     scale = certification.spec.test_scale
     if scale and not any(scale in entry.scales for entry in entries):
         raise text.error(f"no requested category ({ids}) has this scale", ("spec", "testScale"))
+    _check_health_rules(certification.spec, text, ("spec",))
+    for index, category in enumerate(certification.spec.categories):
+        _check_health_rules(category.options, text, ("spec", "categories", index, "options"))
+
+
+def _check_health_rules(options: Options, text: Source, path: Path_) -> None:
+    for number, rule in enumerate(options.node_health or ()):
+        compile_rule(rule, text.place((*path, "nodeHealth", number, "expression")))
 
 
 def _meaningless(entry: Entry, name: str, text: Source, path: Path_) -> InputError:

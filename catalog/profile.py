@@ -39,11 +39,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Assignments that hold together, under conditions."""
+    """Assignments that hold together, under conditions; ``line`` is where they stand."""
 
     name: str
     when: When
     assignments: tuple[Assignment, ...]
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,9 @@ def read_profile_source(source: Source) -> ProfileSource:
     for index, rule in enumerate(data.rules):
         path = ("rules", index, "set")
         origin = Origin(rule=rule.name, file=source.file, source=rule.source or data.source)
-        rules.append(Layer(rule.name, rule.when, _assignments(rule.set, source, path, origin)))
+        line = source.place(path[:2]).line
+        found = _assignments(rule.set, source, path, origin)
+        rules.append(Layer(rule.name, rule.when, found, line))
     profiles: dict[str, LoadedProfile] = {}
     for index, profile in enumerate(data.profiles):
         if profile.name in profiles:
@@ -307,6 +310,6 @@ def _check_platforms(files: Sequence[ProfileSource], known: set[str]) -> None:
                 if not any(fnmatchcase(platform, name) for platform in known):
                     raise InputError(
                         f"rule {rule.name!r} is about platform {name!r}, which is not known",
-                        Place(file.file),
+                        Place(file.file, rule.line),
                         suggestion(name, known) or f"known: {', '.join(sorted(known))}",
                     )

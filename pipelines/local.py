@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from catalog.certification import Certification
-from catalog.reasons import reason
 from catalog.source import Source
 from steps.detect.core import make_plan
 from steps.documents import (
@@ -32,13 +31,8 @@ from steps.isolate import MAX_ROUNDS
 from steps.programs.judging import aggregate, isolate, judge, parse
 from steps.programs.runs import keep_run
 from steps.run.fleet import Fleet, Job, JobResult
+from steps.run.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
 from steps.store import DirectoryStore
-
-MAX_ATTEMPTS = 3
-"""A run that fails for an infrastructure reason that can heal is tried this often in all."""
-
-FIRST_BACKOFF = timedelta(seconds=30)
-"""Wait before the second attempt; it doubles with every further one."""
 
 
 class Progress(Protocol):
@@ -180,10 +174,9 @@ class _Runner:
                     start=start,
                 )
             )
-            failures = result.record.failures
-            if not failures or not reason(failures[0].code).heals:
+            if not worth_retrying(result.record):
                 break
-            start = result.record.ended + FIRST_BACKOFF * 2 ** (attempt - 1)
+            start = result.record.ended + wait_before_next(attempt)
         return result
 
 

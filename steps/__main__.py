@@ -19,9 +19,10 @@ import typer
 from catalog.errors import InputError, ReadinessError
 from steps.documents import Group, Result
 from steps.programs import judging
+from steps.programs.parameters import Parameters
 from steps.programs.planning import detect_step
 from steps.programs.running import run_step
-from steps.programs.stores import open_store
+from steps.programs.stores import PREFIX, open_store
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,6 +37,9 @@ FleetFile = Annotated[
 Outputs = Annotated[
     Path, typer.Option(help="Directory for the small values that the workflow passes on.")
 ]
+Replaced = Annotated[
+    str, typer.Option(help="Replaces this part of the certification; empty keeps it.")
+]
 OUTPUTS = Path("/tmp/outputs")  # noqa: S108  (a container's own /tmp)
 
 RESULT_EXITS = {Result.PASS: 0, Result.FAIL: 1, Result.INCONCLUSIVE: 3, Result.INCOMPLETE: 4}
@@ -49,11 +53,39 @@ def detect(
     ] = "",
     category: Annotated[str, typer.Option(help="Whose groups to hand on.")] = "",
     fleet: FleetFile = None,
-    stage: Annotated[str, typer.Option(help="Replaces the stage of the certification.")] = "",
     outputs: Outputs = OUTPUTS,
+    name: Replaced = "",
+    stage: Replaced = "",
+    scale: Replaced = "",
+    categories: Replaced = "",
+    node_selector: Replaced = "",
+    node_names: Replaced = "",
+    nodes_per_job: Replaced = "",
+    gpus_per_node: Replaced = "",
+    image: Replaced = "",
+    timeout_per_job: Replaced = "",
+    node_cap: Replaced = "",
+    deadline: Replaced = "",
+    parallel_categories: Replaced = "",
 ) -> None:
     """Plan the certification, once for a workflow, and hand on the groups of a category."""
-    plan = detect_step(open_store(store), certification, fleet, stage)
+    given = Parameters(
+        name=name,
+        fallback_name=store.rpartition("/")[2] if store.startswith(PREFIX) else "certification",
+        stage=stage,
+        scale=scale,
+        categories=categories,
+        node_selector=node_selector,
+        node_names=node_names,
+        nodes_per_job=nodes_per_job,
+        gpus_per_node=gpus_per_node,
+        image=image,
+        timeout_per_job=timeout_per_job,
+        node_cap=node_cap,
+        deadline=deadline,
+        parallel_categories=parallel_categories,
+    )
+    plan, parallel = detect_step(open_store(store), certification, given, fleet)
     groups = [
         group
         for planned in plan.categories
@@ -62,6 +94,8 @@ def detect(
         for group in part.groups
     ]
     _hand_on_groups(outputs, groups)
+    _hand_on(outputs, "categories", ",".join(planned.id for planned in plan.categories))
+    _hand_on(outputs, "parallel", "true" if parallel else "false")
     _say(f"plan: {len(plan.targeted)} nodes, {len(plan.excluded)} excluded, {len(groups)} groups")
 
 

@@ -31,7 +31,7 @@ struct type {
 
 struct settings {
     enum operation operation;
-    const char *program;
+    const char *program;     /* as nccl-tests names it */
     struct type type;
     size_t min_bytes, max_bytes, step_bytes;
     int step_factor, iterations, warmup, cycles, check, local;
@@ -57,9 +57,12 @@ struct measured {
 /* Small whole numbers, so that sums of floats are exact. */
 enum { PERIOD = 251 };
 
-static unsigned value_of(size_t index, int rank)
+/* A prime period tells neighbours and ranks apart. Sums of bytes must not overflow, because what
+ * they become then differs from one MPI operation to the next. */
+static unsigned value_of(const struct settings *s, const struct world *w, size_t index, int rank)
 {
-    return (unsigned)((index * 7 + (size_t)rank * 13) % PERIOD);
+    const unsigned value = (unsigned)((index * 7 + (size_t)rank * 13) % PERIOD);
+    return s->operation == ALL_REDUCE && s->type.size == 1 ? value % (255u / (unsigned)w->ranks + 1) : value;
 }
 
 static void store(const struct type *type, char *at, size_t index, uint64_t value)
@@ -109,7 +112,7 @@ static void fill(const struct settings *s, const struct world *w, struct message
                 target += (size_t)rank * m->send * bytes;
         }
         for (size_t index = 0; index < m->send; index++)
-            store(&s->type, target, index, value_of(index, rank));
+            store(&s->type, target, index, value_of(s, w, index, rank));
     }
 }
 
@@ -165,8 +168,8 @@ static uint64_t expected(const struct settings *s, const struct world *w, const 
     const size_t base = m->send / (size_t)w->ranks;
     switch (s->operation) {
     case ALL_REDUCE: return sums[index % PERIOD];
-    case ALL_GATHER: return value_of(index % m->send, (int)(index / m->send));
-    default: return value_of((size_t)rank * base + index % base, (int)(index / base));
+    case ALL_GATHER: return value_of(s, w, index % m->send, (int)(index / m->send));
+    default: return value_of(s, w, (size_t)rank * base + index % base, (int)(index / base));
     }
 }
 
@@ -178,7 +181,7 @@ static long count_wrong(const struct settings *s, const struct world *w, struct 
 
     for (size_t index = 0; index < PERIOD; index++)
         for (int rank = 0; rank < w->ranks; rank++)
-            sums[index] += value_of(index, rank);
+            sums[index] += value_of(s, w, index, rank);
     for (int local = 0; local < w->local; local++) {
         const int rank = w->rank + local;
         char *at = m->to + (size_t)local * m->receive * s->type.size;
@@ -348,7 +351,7 @@ static size_t parse_size(const char *text)
     return number > 0 ? (size_t)(number * factor) : 0;
 }
 
-/* Signed and unsigned sums of these sizes have the same bits, so both count as unsigned. */
+/* Signed and unsigned sums have the same bits, so both are added as unsigned. */
 static int parse_type(const char *name, struct type *type)
 {
     const struct type known[] = {
@@ -370,13 +373,17 @@ static int parse_options(int argc, char **argv, struct settings *s)
     const char *slash = strrchr(argv[0], '/');
     int option;
 
-    s->program = slash ? slash + 1 : argv[0];
-    if (strstr(s->program, "all_gather"))
+    const char *called = slash ? slash + 1 : argv[0];
+    if (strstr(called, "all_gather")) {
         s->operation = ALL_GATHER;
-    else if (strstr(s->program, "alltoall"))
+        s->program = "all_gather_perf";
+    } else if (strstr(called, "alltoall")) {
         s->operation = ALLTOALL;
-    else
+        s->program = "alltoall_perf";
+    } else {
         s->operation = ALL_REDUCE;
+        s->program = "all_reduce_perf";
+    }
     parse_type("float", &s->type);
     s->min_bytes = s->max_bytes = 32u << 20;
     s->step_bytes = 1u << 20;
@@ -405,12 +412,14 @@ static int parse_options(int argc, char **argv, struct settings *s)
            s->iterations > 0 && s->warmup >= 0 && s->cycles > 0 && s->local > 0 && optind == argc;
 }
 
-/* Four buffers of every local rank must fit. */
+/* Four buffers of every local rank must fit, and MPI counts elements in an int. */
 static size_t most_bytes(const struct settings *s)
 {
     const char *text = getenv("STANDIN_MEMORY_MB");
     const long megabytes = text && atol(text) > 0 ? atol(text) : 256;
-    return ((size_t)megabytes << 20) / 4 / (size_t)s->local;
+    const size_t fits = ((size_t)megabytes << 20) / 4 / (size_t)s->local;
+    const size_t counted = ((size_t)1 << 30) / (size_t)s->local;
+    return fits < counted ? fits : counted;
 }
 
 int main(int argc, char **argv)

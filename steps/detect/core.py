@@ -53,7 +53,6 @@ def make_plan(
     spec, where = certification.spec, text or NO_SOURCE
     find_stage(spec.stage, where.place(("spec", "stage")))
     check_options(certification, text)
-    _check_categories(certification, where)
     known = load_profiles(profiles)
     given = [spec, *(category.options for category in spec.categories)]
     found = survey(
@@ -90,15 +89,6 @@ def make_plan(
         ),
         annotations={"notes": list(notes)} if notes else {},
     )
-
-
-def _check_categories(certification: Certification, where: Source) -> None:
-    seen: set[str] = set()
-    for index, category in enumerate(certification.spec.categories):
-        if category.id in seen:
-            path = ("spec", "categories", index, "variant")
-            raise where.error(f"asks for {category.id} twice", path)
-        seen.add(category.id)
 
 
 def _stated_profile(

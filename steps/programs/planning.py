@@ -5,24 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from catalog.certification import parse_certification
-from catalog.source import Source, only_mapping, parse_documents
 from steps.detect.core import make_plan
 from steps.documents import Plan
+from steps.programs.parameters import Parameters, with_parameters
 from steps.run.fleet import load_fleet
 from steps.store import RecordStore
 
-NAME = "certification"
-"""How errors call the text that arrives as a parameter."""
 
-
-def detect_step(store: RecordStore, text: str, fleet: Path | None = None, stage: str = "") -> Plan:
+def detect_step(
+    store: RecordStore,
+    text: str,
+    given: Parameters | None = None,
+    fleet: Path | None = None,
+) -> tuple[Plan, bool]:
     """Return the plan of the store, or make and write it.
 
     Args:
         store: the record store.
-        text: the certification as YAML.
+        text: the certification as YAML; may be empty when the parameters say enough.
+        given: single parameters that replace parts of the text.
         fleet: a fleet file; None asks the cluster.
-        stage: replaces the stage of the certification.
+
+    Returns:
+        The plan, and whether its categories are to run at once.
 
     Raises:
         InputError: the certification is wrong.
@@ -30,10 +35,8 @@ def detect_step(store: RecordStore, text: str, fleet: Path | None = None, stage:
     """
     known = store.get(Plan)
     if known is not None:
-        return known
-    source = only_mapping(parse_documents(text, NAME), NAME)
-    if stage:
-        source = _with_stage(source, stage)
+        return known, bool(known.annotations.get("parallelCategories"))
+    source = with_parameters(text, given or Parameters())
     certification = parse_certification(source)
     if fleet is not None:
         nodes = load_fleet(fleet)
@@ -59,12 +62,10 @@ def detect_step(store: RecordStore, text: str, fleet: Path | None = None, stage:
             resource_slices=found.resource_slices,
             pods=found.pods,
         )
+    parallel = certification.spec.parallel_categories
+    if parallel:
+        plan = plan.model_copy(
+            update={"annotations": {**plan.annotations, "parallelCategories": True}}
+        )
     store.put(plan)
-    return plan
-
-
-def _with_stage(source: Source, stage: str) -> Source:
-    spec = source.data.get("spec")
-    if isinstance(spec, dict):
-        return Source(source.file, {**source.data, "spec": {**spec, "stage": stage}}, source.lines)
-    return source
+    return plan, parallel

@@ -73,9 +73,7 @@ def test_a_cordoned_node_is_excluded() -> None:
 def test_a_taint_selector_for_cordoned_nodes_takes_them_and_tolerates_the_taint() -> None:
     nodes = [node("gpu-1", cordoned=True), node("gpu-2")]
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    result = plan(
-        nodes, options={"nodesPerJob": 1}, spec={"target": {"taintSelectors": [taint]}}
-    )
+    result = plan(nodes, options={"nodesPerJob": 1}, spec={"target": {"taintSelectors": [taint]}})
     assert result.targeted == ("gpu-1",)
     assert groups(result) == [("gpu-1",)]
     tolerations = result.categories[0].parts[0].workload.pod["tolerations"].value
@@ -297,9 +295,7 @@ def test_different_instance_types_form_cohorts_of_their_own() -> None:
              allocatable={"vpc.amazonaws.com/efa": "16"}),
     ]  # fmt: skip
     result = plan(nodes, options={"nodesPerJob": 1})
-    counts = {
-        part.cohort: part.workload.nics_per_node.value for part in result.categories[0].parts
-    }
+    counts = {part.cohort: part.workload.nics_per_node.value for part in result.categories[0].parts}
     assert counts == {"aws-p5.48xlarge-h100": 32, "aws-p5en.48xlarge-h200": 16}
 
 
@@ -482,11 +478,6 @@ def test_a_reason_for_all_categories_is_said_once() -> None:
     nodes = [*fleet(2), node("small", gpus=1)]
     result = plan(nodes, ALL_REDUCE, "diagnostics/dcgm-level1", "training/nemotron5-8b")
     assert [(item.node, item.category) for item in result.excluded] == [("small", None)]
-
-
-def test_the_same_category_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="asks for communication/nccl-all-reduce twice"):
-        plan(fleet(2), ALL_REDUCE, ALL_REDUCE)
 
 
 def test_gang_scheduler_queue_and_labels_reach_the_pods() -> None:

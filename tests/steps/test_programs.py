@@ -109,7 +109,7 @@ def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("detect",), 2, "steps: certification: is empty"),
+        (("detect",), 2, "steps: certification: spec.categories: is required"),
         (("parse", "--category", "diagnostics/dcgm-level1"), 70, "there is no plan"),
         (("aggregate",), 70, "there is no plan"),
     ],

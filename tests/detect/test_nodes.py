@@ -1,0 +1,85 @@
+"""Reading node lists, with file and line in errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from catalog.errors import InputError
+from steps.detect.nodes import read_nodes
+from tests.detect.build import fleet
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda nodes: json.dumps({"kind": "List", "items": nodes}),
+        lambda nodes: json.dumps({"kind": "NodeList", "items": nodes}),
+        lambda nodes: yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": nodes}),
+        lambda nodes: yaml.safe_dump_all(nodes),
+        lambda nodes: "---\n" + yaml.safe_dump_all([{"kind": "List", "items": nodes}, None]),
+        lambda nodes: "﻿" + json.dumps({"kind": "List", "items": nodes}),
+    ],
+    ids=["JSON list", "JSON NodeList", "YAML list", "YAML documents", "empty document", "BOM"],
+)
+def test_every_form_that_kubectl_writes_is_read(tmp_path: Path, write: object) -> None:
+    path = tmp_path / "nodes.txt"
+    path.write_text(write(fleet(3)), encoding="utf-8")  # type: ignore[operator]
+    assert [node["metadata"]["name"] for node in read_nodes(path)] == ["gpu-1", "gpu-2", "gpu-3"]
+
+
+def test_one_node_alone_and_an_empty_list_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "node.yaml"
+    path.write_text(yaml.safe_dump(fleet(1)[0]), encoding="utf-8")
+    assert len(read_nodes(path)) == 1
+    path.write_text("kind: List\nitems: []\n", encoding="utf-8")
+    assert read_nodes(path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Pod\nmetadata: {name: a}\n", "nodes.yaml:1: kind: is Pod, expected Node"),
+        ("kind: List\nitems: 3\n", "nodes.yaml:2: items: must be a list"),
+        (
+            "kind: List\nitems:\n- kind: Node\n  metadata: {name: a}\n- kind: Node\n",
+            r"nodes.yaml:5: items\[1\].metadata: is required",
+        ),
+        (
+            "kind: List\nitems:\n- metadata:\n    labels: {}\n",
+            r"nodes.yaml:3: items\[0\].metadata.name: is required",
+        ),
+        ("kind: List\nitems:\n- just text\n", r"nodes.yaml:3: items\[0\]: must be a Node object"),
+        (
+            "kind: List\nitems:\n- metadata: {name: a}\n  status: ready\n",
+            r"nodes.yaml:4: items\[0\].status: must be a mapping",
+        ),
+        ("kind: List\nitems: [\n", "nodes.yaml:.*is not valid YAML"),
+        ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "holds Node a twice"),
+        ("- 1\n", "must be a Node object"),
+    ],
+    ids=[
+        "another kind", "no list", "no metadata", "no name", "text", "bad status", "bad YAML",
+        "twice", "a list of numbers",
+    ],
+)  # fmt: skip
+def test_a_damaged_list_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_nodes(path)
+
+
+def test_a_missing_file_and_binary_data_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_nodes(tmp_path / "none.yaml")
+    path = tmp_path / "nodes.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_nodes(path)
+    path.write_text('{"kind": "List",\n "items": [}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"nodes.json:2: is not valid JSON"):
+        read_nodes(path)
