@@ -7,6 +7,7 @@ theirs; ``stage``, ``limits``, ``profile``, ``env``, ``isolate`` and ``nodeHealt
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -72,9 +73,10 @@ class Target(Model):
     @field_validator("node_names")
     @classmethod
     def _names_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        twice = sorted({name for name in names if names.count(name) > 1}) if names else []
+        counts = Counter(names)
+        twice = next((name for name, count in counts.items() if count > 1), None)
         if twice:
-            raise ValueError(f"names {twice[0]} twice")
+            raise ValueError(f"names {twice} twice")
         return names
 
 

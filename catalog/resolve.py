@@ -146,7 +146,7 @@ class _Resolver:
         self.layers = list(self._matching())
 
     def workload(self) -> Workload:
-        entry, needs = self.entry, self.prepared.needs
+        entry, needs, profile = self.entry, self.prepared.needs, self.request.profile
         options = self._options()
         self.names = self._names(options)
         launch = self._launch()
@@ -170,6 +170,8 @@ class _Resolver:
             nics_per_node=needs.nics,
             nic_resource=needs.nic_resource,
             transport=self._transport(),
+            nvlink=profile.profile.nvlink if profile else None,
+            mnnvl=bool(self.prepared.mnnvl.value) if profile else None,
             pod=self._pod(options),
             launch=launch,
             timeout_seconds=timeout.model_copy(
@@ -321,7 +323,8 @@ class _Resolver:
         names = Setting(
             value=list(profile.profile.transport), origin=profile.origin_of("transport")
         )
-        over_nvlink = bool(self.prepared.mnnvl.value) and not needs.nics.value
+        through_nics = self.entry.facts.get("path") == "nic"
+        over_nvlink = self.prepared.mnnvl.value and not needs.nics.value and not through_nics
         if names.value and (needs.inside or over_nvlink or self.entry.tool != "nccl"):
             why = "another tool" if self.entry.tool != "nccl" else "the traffic stays on NVLink"
             names = override(names, [], Origin(rule=why, file="catalog/resolve.py"))

@@ -134,10 +134,17 @@ def validate(source: Source, model: type[M]) -> M:
         problems = error.errors(include_url=False, include_context=True)
         paths = [_real(problem, source) for problem in problems]
         # A list whose items are wrong is also "too short": the items are the cause.
+        # A misspelt field is also a missing one: the misspelling is the cause.
+        misspelt = {
+            path[:-1]
+            for problem, path in zip(problems, paths, strict=True)
+            if problem["type"] == "extra_forbidden"
+        }
         causes = [
             problem
             for problem, path in zip(problems, paths, strict=True)
             if not any(len(other) > len(path) and other[: len(path)] == path for other in paths)
+            and not (problem["type"] == "missing" and path[:-1] in misspelt)
         ]
         first = min(causes, key=lambda p: source.place(_real(p, source)).line or 0)
         raise _explain(first, source, model) from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from catalog.certification import Certification
+from catalog.resolve import for_group
 from catalog.source import Source
 from steps.detect.core import make_plan
 from steps.documents import (
@@ -167,7 +168,7 @@ class _Runner:
                 Job(
                     category=planned.id,
                     cohort=part.cohort,
-                    workload=part.workload,
+                    workload=for_group(part.workload, len(group.nodes)),
                     group=group,
                     hardware=hardware_of(self.plan, part),
                     attempt=attempt,

@@ -141,7 +141,9 @@ def _show(found: Survey) -> None:
         profile = f"profile {cohort.profile} ({cohort.profile_origin})"
         if item.profile is None:
             profile = "no profile is known, so no verdict can be PASS"
-        console.print(f"\n{cohort.id}: {len(cohort.nodes)} nodes, {profile}", markup=False)
+        count = len(cohort.nodes)
+        nodes = "1 node" if count == 1 else f"{count} nodes"
+        console.print(f"\n{cohort.id}: {nodes}, {profile}", markup=False)
         if item.profile is not None:
             console.print(f"  {item.profile.profile.interconnect}", markup=False)
         for name, version in (item.machine.software or {}).items():

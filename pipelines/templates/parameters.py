@@ -100,7 +100,7 @@ DEADLINE = Tunable(
     name="deadline",
     description=(
         "After this time nothing new is started and what runs is stopped, for example 12h. "
-        "A shorter deadline in the YAML goes before."
+        "A deadline in the YAML goes before; no job takes longer than this one."
     ),
     default=str(Limits().deadline),
 )

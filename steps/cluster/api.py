@@ -7,6 +7,7 @@ know, and objects of a newer cluster must never stop a certification.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -33,8 +34,12 @@ _PLURALS = {
     "ComputeDomain": ("resource.nvidia.com/v1beta1", "computedomains", True),
     "Workflow": ("argoproj.io/v1alpha1", "workflows", True),
 }
-_TIMEOUT = (10, 60)
+_TIMEOUT = (5, 30)
+"""Seconds to connect and to wait for bytes; a quiet log breaks off then and is taken up again."""
 _PAGE = 500
+_WAITS = (0.5, 1.0, 2.0)
+"""Seconds before another try of a request that an overloaded or restarting API server lost."""
+_PASSING = frozenset({429, 500, 502, 503, 504})
 
 
 class NotFoundError(ClusterError):
@@ -107,10 +112,15 @@ class Cluster:
                 return items
             query["continue"] = following
 
-    def find_everywhere(self, kind: str) -> list[Object]:
-        """Read all objects of a kind in all namespaces."""
+    def find_everywhere(self, kind: str, field_selector: str = "") -> list[Object]:
+        """Read all objects of a kind in all namespaces, from the API server's cache."""
         version, plural, _ = _PLURALS[kind]
-        found: list[Object] = self._json("GET", f"{_root(version)}/{plural}").get("items") or []
+        # Version 0 is answered from memory, whole; a fleet of nodes is read every few seconds.
+        query = {"resourceVersion": "0"}
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        path = f"{_root(version)}/{plural}"
+        found: list[Object] = self._json("GET", path, query).get("items") or []
         return found
 
     def create(self, body: Mapping[str, Any]) -> Object:
@@ -151,15 +161,31 @@ class Cluster:
             return False
         return True
 
-    def logs(self, pod: str, container: str = "", *, follow: bool = False) -> Iterator[bytes]:
+    def logs(
+        self,
+        pod: str,
+        container: str = "",
+        *,
+        follow: bool = False,
+        timestamps: bool = False,
+        since: str = "",
+    ) -> Iterator[bytes]:
         """Stream a pod's log in chunks.
 
+        Args:
+            pod: name of the pod.
+            container: its container.
+            follow: go on until the container ends.
+            timestamps: put the time before every line.
+            since: RFC 3339 time; lines before that second are left out.
+
         Raises:
-            ClusterError: the log cannot be read.
+            ClusterError: the log cannot be read, or breaks off.
         """
-        query = {"follow": "true"} if follow else {}
-        if container:
-            query["container"] = container
+        query = {"container": container} if container else {}
+        query |= {"follow": "true"} if follow else {}
+        query |= {"timestamps": "true"} if timestamps else {}
+        query |= {"sinceTime": since} if since else {}
         response = self._request("GET", self._path("Pod", pod) + "/log", query)
         try:
             yield from response.response.stream(64 * 1024)
@@ -201,21 +227,27 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        try:
-            prepared = self._api.param_serialize(
-                method,
-                path,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", **(headers or {})},
-                body=dict(body) if body is not None else None,
-                auth_settings=["BearerToken"],
-            )
-            response = self._api.call_api(*prepared, _request_timeout=_TIMEOUT)
-        except (HTTPError, OSError, client.ApiException) as error:
-            raise ClusterError(f"{method} {path}: {_first_line(error)}") from error
-        if 200 <= response.status < 300:
-            return response
-        raise _refusal(method, path, response.status, response.read())
+        prepared = self._api.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", **(headers or {})},
+            body=dict(body) if body is not None else None,
+            auth_settings=["BearerToken"],
+        )
+        for wait in (*_WAITS, None):
+            try:
+                response = self._api.call_api(*prepared, _request_timeout=_TIMEOUT)
+            except (HTTPError, OSError, client.ApiException) as error:
+                if wait is None:
+                    raise ClusterError(f"{method} {path}: {_first_line(error)}") from error
+            else:
+                if 200 <= response.status < 300:
+                    return response
+                if wait is None or response.status not in _PASSING:
+                    raise _refusal(method, path, response.status, response.read())
+            time.sleep(wait)
+        raise AssertionError("the last try returns or raises")
 
 
 def _root(version: str) -> str:

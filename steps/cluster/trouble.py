@@ -1,17 +1,18 @@
-"""Telling from pods, Jobs and nodes why a run cannot go on; pure.
+"""Telling from pods, Jobs and events why a run cannot go on; pure.
 
 Everything found here speaks of us, the image or the cluster's services, so no node is ever blamed
-for it; only `node_events` speaks of nodes.
+for it. What nodes say of themselves is in `steps.cluster.health`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from steps.cluster.mpi import NO_SSHD
-from steps.documents import Entity, NodeEvent, RunFailure
+from steps.cluster.pods import TOOL
+from steps.documents import Entity, RunFailure
 
 Object = Mapping[str, Any]
 
@@ -25,8 +26,16 @@ _WAITING = {
     "CreateContainerError": "INFRA_CONTAINER_CONFIG",
     "RunContainerError": "INFRA_CONTAINER_CONFIG",
 }
-AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
+_AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"})
 """Waiting reasons that do not heal by waiting."""
+
+_NO_SUCH_IMAGE = re.compile(
+    r"not found|manifest unknown|does not exist|no match for platform|unauthorized|access denied",
+    re.IGNORECASE,
+)
+"""A registry's definite no; anything else may be a registry that is away for a while."""
+
+_REFUSED = re.compile(r"denied the request|violates PodSecurity|is forbidden|is invalid")
 
 _POD_REASONS = {
     "Evicted": "INFRA_EVICTED",
@@ -35,16 +44,16 @@ _POD_REASONS = {
     "NodeShutdown": "INFRA_EVICTED",
     "Terminated": "INFRA_EVICTED",
     "UnexpectedAdmissionError": "INFRA_ADMISSION",
-    "OutOfcpu": "INFRA_UNSCHEDULABLE",
-    "OutOfmemory": "INFRA_UNSCHEDULABLE",
-    "OutOfnvidia.com/gpu": "INFRA_UNSCHEDULABLE",
+    "NodeAffinity": "INFRA_UNSCHEDULABLE",
 }
 _DISRUPTIONS = {
     "PreemptionByScheduler": "INFRA_PREEMPTED",
     "DeletionByTaintManager": "INFRA_EVICTED",
     "EvictionByEvictionAPI": "INFRA_EVICTED",
     "TerminationByKubelet": "INFRA_EVICTED",
+    "DeletionByPodGC": "INFRA_POD_LOST",
 }
+_STARTED_BADLY = frozenset({"StartError", "ContainerCannotRun"})
 
 
 def name_of(thing: Object) -> str:
@@ -56,6 +65,11 @@ def node_of(pod: Object) -> str | None:
     """Return the node of a pod; None while it has none."""
     name = pod.get("spec", {}).get("nodeName")
     return str(name) if name else None
+
+
+def place_of(pod: Object) -> Entity:
+    """Return where a pod is: a place, not a culprit."""
+    return Entity(node=node_of(pod), device=f"pod {name_of(pod)}")
 
 
 def is_ready(pod: Object) -> bool:
@@ -76,33 +90,77 @@ def condition(thing: Object, kind: str) -> Object:
 
 def finished(job: Object) -> bool | None:
     """Return True for a complete Job, False for a failed one, None while it runs."""
-    if condition(job, "Complete").get("status") == "True":
-        return True
-    return False if condition(job, "Failed").get("status") == "True" else None
+    for kinds, result in ((("Complete", "SuccessCriteriaMet"), True), (("Failed",), False)):
+        if any(condition(job, kind).get("status") == "True" for kind in kinds):
+            return result
+    return None
+
+
+def is_queued(job: Object) -> bool:
+    """True while a queue such as Kueue holds the Job back."""
+    return bool(job.get("spec", {}).get("suspend"))
+
+
+def first_failure(pods: Iterable[Object]) -> RunFailure | None:
+    """Return the earliest failure among pods that is not the tool's."""
+    found = [(_when(pod), failure) for pod in pods if (failure := pod_failure(pod))]
+    # Times without a value come last: what has a time is the better witness.
+    found.sort(key=lambda item: (not item[0], item[0]))
+    return found[0][1] if found else None
 
 
 def pod_failure(pod: Object) -> RunFailure | None:
     """Return why a pod is broken for a reason that is not the tool's."""
-    place = Entity(node=node_of(pod), device=f"pod {name_of(pod)}")
-    status = pod.get("status", {})
+    place, status = place_of(pod), pod.get("status", {})
     disruption = condition(pod, "DisruptionTarget")
-    code = _POD_REASONS.get(str(status.get("reason")))
+    reason = str(status.get("reason"))
+    code = _POD_REASONS.get(reason) or ("INFRA_UNSCHEDULABLE" if _out_of(reason) else None)
+    words = status
     if code is None and disruption.get("status") == "True":
-        code = _DISRUPTIONS.get(str(disruption.get("reason")))
-        status = disruption if code else status
+        code, words = _DISRUPTIONS.get(str(disruption.get("reason"))), disruption
     if code:
-        return RunFailure(code=code, message=str(status.get("message") or code), entity=place)
+        text = str(words.get("message") or words.get("reason") or code)
+        return RunFailure(code=code, message=f"pod {name_of(pod)}: {text}", entity=place)
     for container in _containers(pod):
-        ended = container.get("state", {}).get("terminated") or {}
-        if ended.get("reason") == "OOMKilled":
-            text = f"container {container['name']} was killed for memory"
-            return RunFailure(code="INFRA_OOM_KILLED", message=text, entity=place)
-        if ended.get("exitCode") == NO_SSHD:
-            text = f"image {container.get('image')} has no /usr/sbin/sshd"
-            return RunFailure(code="INFRA_IMAGE_NO_SSHD", message=text, entity=place)
-        if ended.get("reason") in {"StartError", "ContainerCannotRun"}:
-            text = str(ended.get("message") or ended["reason"])
-            return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
+        failure = _container_failure(pod, container)
+        if failure:
+            return failure
+    if pod.get("metadata", {}).get("deletionTimestamp"):
+        text = f"pod {name_of(pod)} was deleted while it was needed"
+        return RunFailure(code="INFRA_POD_LOST", message=text, entity=place)
+    return None
+
+
+def _out_of(reason: str) -> bool:
+    """The kubelet's word for resources that were taken between scheduling and start."""
+    return reason.startswith("OutOf")
+
+
+def _container_failure(pod: Object, container: Object) -> RunFailure | None:
+    ended = container.get("state", {}).get("terminated") or {}
+    name, place = container.get("name"), place_of(pod)
+    if ended.get("reason") == "OOMKilled":
+        text = f"container {name} of pod {name_of(pod)} was killed for memory"
+        return RunFailure(code="INFRA_OOM_KILLED", message=text, entity=place)
+    if ended.get("exitCode") == NO_SSHD and name == TOOL and "sshd" in str(ended.get("message")):
+        text = f"image {container.get('image')} has no /usr/sbin/sshd"
+        return RunFailure(code="INFRA_IMAGE_NO_SSHD", message=text, entity=place)
+    if ended.get("reason") in _STARTED_BADLY:
+        text = str(ended.get("message") or ended["reason"])
+        return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
+    if ended.get("exitCode") and name != TOOL:
+        text = f"container {name} of pod {name_of(pod)} ended with {_ending(ended)}"
+        return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
+    return None
+
+
+def ended_early(pod: Object) -> RunFailure | None:
+    """Return the failure of a worker that should still serve and whose container has ended."""
+    for container in _containers(pod):
+        ended = container.get("state", {}).get("terminated")
+        if ended and container.get("name") == TOOL:
+            text = f"worker pod {name_of(pod)} ended with {_ending(ended)}"
+            return RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(pod))
     return None
 
 
@@ -113,43 +171,80 @@ def waiting_failure(pod: Object, *, patience_over: bool) -> RunFailure | None:
         pod: the pod.
         patience_over: whether reasons that may heal by waiting count already.
     """
-    place = Entity(node=node_of(pod), device=f"pod {name_of(pod)}")
+    place = place_of(pod)
     for container in _containers(pod):
         waiting = container.get("state", {}).get("waiting") or {}
         reason = str(waiting.get("reason"))
-        if reason in _WAITING and (patience_over or reason in AT_ONCE):
-            text = f"{reason}: {waiting.get('message') or container.get('image')}"
+        if reason not in _WAITING:
+            continue
+        message = str(waiting.get("message") or container.get("image"))
+        hopeless = reason in _AT_ONCE or (
+            _WAITING[reason] == "INFRA_IMAGE_PULL" and _NO_SUCH_IMAGE.search(message)
+        )
+        if patience_over or hopeless:
+            text = f"{reason}: image {container.get('image')}: {message}"
             return RunFailure(code=_WAITING[reason], message=text, entity=place)
     scheduled = condition(pod, "PodScheduled")
-    if patience_over and scheduled.get("reason") == "Unschedulable":
-        text = str(scheduled.get("message") or "Unschedulable")
+    if patience_over and scheduled.get("status") == "False":
+        text = str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")
         return RunFailure(code="INFRA_UNSCHEDULABLE", message=text, entity=place)
     return None
 
 
-def creation_failure(events: Iterable[Object]) -> RunFailure | None:
-    """Return why a Job cannot create its pods, from the events about it."""
+def unready_failure(pod: Object, events: Iterable[Object]) -> RunFailure:
+    """Return the failure of a pod that was given enough time, with what was last said of it."""
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    said = f": {warnings[-1].get('reason')}: {warnings[-1].get('message')}" if warnings else ""
+    text = f"pod {name_of(pod)} did not become Ready{said}"
+    return RunFailure(code="INFRA_WORKERS_NOT_READY", message=text, entity=place_of(pod))
+
+
+def creation_failure(events: Iterable[Object], *, patience_over: bool) -> RunFailure | None:
+    """Return why a Job cannot create its pods, from the events about it.
+
+    A quota can become free and a webhook can come back, so only a plain no counts at once.
+    """
     for event in events:
         if event.get("reason") != "FailedCreate":
             continue
         text = str(event.get("message"))
-        code = "INFRA_QUOTA" if "exceeded quota" in text else "INFRA_ADMISSION"
-        return RunFailure(code=code, message=text)
+        if "exceeded quota" in text:
+            code, certain = "INFRA_QUOTA", False
+        else:
+            code, certain = "INFRA_ADMISSION", bool(_REFUSED.search(text))
+        if certain or patience_over:
+            return RunFailure(code=code, message=text)
     return None
 
 
-def exit_code(pods: Iterable[Object], container: str) -> int | None:
-    """Return the exit code of the first pod whose container has ended."""
+def refusal_code(message: str) -> str:
+    """Return the code of an API server's refusal to create an object."""
+    if "exceeded quota" in message:
+        return "INFRA_QUOTA"
+    # Missing permissions of our own account; the objects themselves were never looked at.
+    return "INFRA_API" if "cannot create resource" in message else "INFRA_ADMISSION"
+
+
+def exit_code(pods: Iterable[Object], container: str = TOOL) -> int | None:
+    """Return the exit code of the pod that failed first; 0 when all succeeded, None when unknown.
+
+    An exit code that the kubelet made up for a container that it lost (255, 137 without a
+    process of ours) is still returned; the failures beside it tell the story.
+    """
+    ends = []
     for pod in pods:
         for item in _containers(pod):
             ended = item.get("state", {}).get("terminated")
-            if item.get("name") == container and ended:
-                return int(ended.get("exitCode", -1))
-    return None
+            if item.get("name") == container and ended and ended.get("exitCode") is not None:
+                ends.append((str(ended.get("finishedAt") or "~"), int(ended["exitCode"])))
+    failed = sorted(end for end in ends if end[1])
+    if failed:
+        return failed[0][1]
+    return 0 if ends else None
 
 
-def images_of(pods: Iterable[Object], container: str) -> str | None:
-    """Return the image digest that the container really ran."""
+def image_of(pods: Iterable[Object], container: str = TOOL) -> str | None:
+    """Return the image that the container really ran, by digest where the runtime tells it."""
     for pod in pods:
         for item in _containers(pod):
             if item.get("name") == container and item.get("imageID"):
@@ -157,45 +252,23 @@ def images_of(pods: Iterable[Object], container: str) -> str | None:
     return None
 
 
-def node_events(
-    nodes: Iterable[Object], before: Mapping[str, Object], when: datetime
-) -> list[NodeEvent]:
-    """Return what has happened to nodes since the run began.
-
-    What was so before the run is no event of the run: detection has let it pass on purpose.
-    """
-    events = []
-    for node in nodes:
-        name = name_of(node)
-        old = before.get(name, {})
-        if node.get("spec", {}).get("unschedulable") and not old.get("spec", {}).get(
-            "unschedulable"
-        ):
-            text = f"cordoned{_by(node)}"
-            events.append(_event(name, when, "NODE_CORDONED", "node spec", text))
-        ready = condition(node, "Ready")
-        if ready.get("status") in {"False", "Unknown"} and _was_ready(old):
-            text = f"Ready is {ready['status']}: {ready.get('reason')}: {ready.get('message')}"
-            events.append(_event(name, when, "NODE_NOT_READY", "node condition", text))
-    return events
+def _ending(ended: Object) -> str:
+    signal = f", signal {ended['signal']}" if ended.get("signal") else ""
+    words = str(ended.get("message") or "").strip().splitlines()
+    said = f": {words[-1][:200]}" if words else ""
+    return f"exit code {ended.get('exitCode')}{signal}{said}"
 
 
-def _by(node: Object) -> str:
-    """Name the taints that stand beside the cordon; health agents explain themselves there."""
-    taints = [
-        f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
-        for taint in node.get("spec", {}).get("taints") or []
-        if taint.get("key") != "node.kubernetes.io/unschedulable"
+def _when(pod: Object) -> str:
+    """Return when a pod broke, as far as it says so (RFC 3339 texts sort by time)."""
+    times = [
+        str(item["state"]["terminated"].get("finishedAt") or "")
+        for item in _containers(pod)
+        if item.get("state", {}).get("terminated")
     ]
-    return f", taints {', '.join(taints)}" if taints else ""
-
-
-def _was_ready(node: Object) -> bool:
-    return not node or condition(node, "Ready").get("status") in {"True", None}
-
-
-def _event(node: str, when: datetime, code: str, source: str, text: str) -> NodeEvent:
-    return NodeEvent(node=node, at=when, code=code, source=source, text=text)
+    times.append(str(condition(pod, "DisruptionTarget").get("lastTransitionTime") or ""))
+    times.append(str(pod.get("metadata", {}).get("deletionTimestamp") or ""))
+    return min((time for time in times if time), default="")
 
 
 def _containers(pod: Object) -> Sequence[Object]:

@@ -171,13 +171,12 @@ def _unique(name: str, taken: set[str]) -> str:
 def machine_of(cohort: Cohort, nodes: Sequence[Observed]) -> Machine:
     """Work out what most nodes of a cohort have.
 
-    GPUs are counted as registered, healthy or not: a fleet in which every node lost one GPU must
-    not pass as a fleet of smaller nodes.
+    GPUs are counted as registered and as labelled, healthy or not: a fleet in which every node
+    lost one GPU must not pass as a fleet of smaller nodes. Nodes whose label counts other things,
+    as with MIG, are not in any cohort.
     """
     counts = [
-        max(node.facts.gpus, node.gpu_capacity or 0)
-        for node in nodes
-        if node.facts.gpus is not None
+        max(node.facts.gpus, node.gpus_registered) for node in nodes if node.facts.gpus is not None
     ]
     telling = [node.allocatable for node in nodes if node.allocatable is not None]
     names = {name for amounts in telling for name in amounts}

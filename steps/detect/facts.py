@@ -68,7 +68,7 @@ class Observed:
         cordoned: ``spec.unschedulable``.
         ready: the Ready condition; None when the node has no such condition.
         has_gpus: whether it is a GPU node at all.
-        gpu_capacity: GPUs that the device plugin ever registered, healthy or not.
+        gpus_registered: GPUs that were ever registered or labelled, healthy or not; 0 if none.
         allocatable: units by extended resource and DRA driver; None when the node does not tell.
         networks: GKE pod networks.
         mig: why it is taken to be partitioned by MIG.
@@ -85,7 +85,7 @@ class Observed:
     cordoned: bool
     ready: bool | None
     has_gpus: bool
-    gpu_capacity: int | None
+    gpus_registered: int
     allocatable: Mapping[str, int] | None
     networks: tuple[str, ...]
     mig: str | None
@@ -139,7 +139,7 @@ def observe(
     if guess.note:
         notes.append(guess.note)
     gpus = _gpus(allocatable, counts)
-    _compare_label(labels, gpus, notes)
+    labelled = _labelled(labels, gpus, notes)
     domains = {key: labels[key] for key in (*DOMAIN_LABELS, *domain_keys) if labels.get(key)}
     cordoned = bool(spec.get("unschedulable"))
     ready = _ready(status, notes)
@@ -160,7 +160,7 @@ def observe(
         cordoned=cordoned,
         ready=ready,
         has_gpus=_has_gpus(labels, allocatable, capacity, counts, product),
-        gpu_capacity=(capacity or {}).get(GPU),
+        gpus_registered=max((capacity or {}).get(GPU, 0), labelled),
         allocatable=allocatable,
         networks=_networks(allocatable),
         mig=_mig(labels, allocatable, product),
@@ -201,10 +201,14 @@ def _gpus(allocatable: Mapping[str, int] | None, counts: Mapping[str, int]) -> i
     return counts.get(GPU_DRIVER, 0)
 
 
-def _compare_label(labels: Mapping[str, str], gpus: int | None, notes: list[str]) -> None:
+def _labelled(labels: Mapping[str, str], gpus: int | None, notes: list[str]) -> int:
+    """Return the count that GPU feature discovery labelled; note where it is another."""
     label = labels.get("nvidia.com/gpu.count", "")
-    if gpus is not None and label.isdecimal() and int(label) != gpus:
+    if not label.isdecimal():
+        return 0
+    if gpus is not None and int(label) != gpus:
         notes.append(f"label nvidia.com/gpu.count says {label}, allocatable says {gpus}")
+    return int(label)
 
 
 def _has_gpus(

@@ -118,7 +118,9 @@ class PartMaker:
                 and not tolerated(taint, tolerations)
                 and taint.key != CORDON_TAINT
             ]
-            lacking = _lacking(node, prepared.needs.requests)
+            lacking = self._pointless(node, prepared) or _lacking(
+                node, {**prepared.needs.requests, **prepared.needs.claims}
+            )
             if hard:
                 self._exclude(part, node, "NODE_EXCLUDED_TAINTED", f"taint {hard[0]}")
             elif node.facts.gpus is not None and node.facts.gpus < needed:
@@ -129,6 +131,16 @@ class PartMaker:
             else:
                 usable.append(node)
         return usable
+
+    def _pointless(self, node: Observed, prepared: Prepared) -> str | None:
+        """Say why a test of the network devices would test none of them."""
+        access = prepared.options.get("rdmaDeviceAccess")
+        by_path = access is not None and access.value == "hostPath"
+        if self.entry.facts.get("path") != "nic" or prepared.needs.nics.value or by_path:
+            return None
+        if node.allocatable is None:
+            return None
+        return "the test is of network devices and none is requested; set mlnxPerNode"
 
     def _groups(
         self,
@@ -151,12 +163,7 @@ class PartMaker:
                     self._exclude(part, name, "LABEL_MISSING", what)
             return self._sized(per_domain(names, domains, size), prepared, part)
         if prepared.scale == "diagnose":
-            smallest = max(2, int(prepared.options["minGroupSize"].value))
-            drafts = per_domain(names, domains) if domains else screening(names, smallest)
-            for name in names:
-                if domains and name not in domains:
-                    self._exclude(part, name, "LABEL_MISSING", f"label {key} is missing")
-            return self._sized(drafts, prepared, part)
+            return self._sized(self._screens(names, domains, prepared, part), prepared, part)
         fits = self._valid_size(min(size or len(names), len(names)), prepared, size)
         if fits is None:
             for name in names:
@@ -165,6 +172,24 @@ class PartMaker:
                 )
             return []
         return packed(names, fits, domains)
+
+    def _screens(
+        self,
+        names: Sequence[str],
+        domains: Mapping[str, str],
+        prepared: Prepared,
+        part: PartPlan,
+    ) -> list[Draft]:
+        """Screen by NVLink domain, or by the stated one; else in chunks."""
+        smallest = max(2, int(prepared.options["minGroupSize"].value))
+        stated = prepared.options.get("topologyKey")
+        tight = bool(stated and stated.value) or bool(prepared.mnnvl.value)
+        if not tight or len(set(domains.values())) < 2:
+            return screening(names, smallest)
+        for name in names:
+            if name not in domains:
+                self._exclude(part, name, "LABEL_MISSING", "the label of its domain is missing")
+        return per_domain(names, domains)
 
     def _sized(self, drafts: Sequence[Draft], prepared: Prepared, part: PartPlan) -> list[Draft]:
         """Lower groups to a size that the workload can run at, or exclude their nodes."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catalog.errors import ReadinessError
+from catalog.resolve import for_group
 from steps.documents import (
     Group,
     PlannedPart,
@@ -37,7 +38,7 @@ def run_step(
     job = Job(
         category=category,
         cohort=part.cohort,
-        workload=part.workload,
+        workload=for_group(part.workload, len(group.nodes)),
         group=group,
         hardware=hardware_of(plan, part),
         start=datetime.now(UTC),

@@ -145,7 +145,7 @@ class RecordedSpec(_Spec):
 class FleetDocument(Model):
     """The file."""
 
-    api_version: Literal["readiness/v1"]
+    api_version: Literal["readiness/v1"] = "readiness/v1"
     kind: Literal["Fleet"]
     metadata: Metadata
     spec: Annotated[SimulatedSpec | RecordedSpec, Field(discriminator="source")]

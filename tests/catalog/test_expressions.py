@@ -61,7 +61,7 @@ def test_numbers_compare_in_any_order_and_are_shown(
         ("x" * 3000, "longer than"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_with_its_place(text: str, says: str | None) -> None:
+def test_what_cannot_be_judged_is_refused_with_its_place(text: str, says: str) -> None:
     place = Place("bars.yaml", 7, "thresholds.busBandwidthGBps")
     with pytest.raises(ExpressionError) as caught:
         check_threshold("bar", text, "nccl", place)

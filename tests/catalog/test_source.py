@@ -71,7 +71,7 @@ def test_good_certification_loads(tmp_path: Path) -> None:
         (
             "variant: nccl-all-reduce",
             "variation: x",
-            "cert.yaml:11: spec.categories[0].variant: is required",
+            "cert.yaml:12: spec.categories[0].variation: is not a known field",
         ),
         ("kind: Certification", "kind: Certificate", "cert.yaml:2: kind: "),
         ("pool: gpu", "pool: [gpu]", "cert.yaml:9: spec.target.nodeSelector.pool: "),

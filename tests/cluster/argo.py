@@ -11,7 +11,6 @@ import yaml
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import (
-    ARGO_HEALTH_PORT,
     ARGO_METRICS_PORT,
     ARGO_SERVER_PORT,
     ARGOEXEC_IMAGE,
@@ -95,7 +94,7 @@ def start_argo(state: State, *, namespaced: bool, server: bool) -> None:
 
 def wait_argo(state: State) -> None:
     """Wait until Argo's programs answer."""
-    controller = f"http://127.0.0.1:{ARGO_HEALTH_PORT}/healthz"
+    controller = f"http://127.0.0.1:{ARGO_METRICS_PORT}/metrics"
     wait_up(state.processes["workflow-controller"], lambda: answers(controller), timeout=60)
     if "argo-server" in state.processes:
         server = f"http://127.0.0.1:{ARGO_SERVER_PORT}/api/v1/version"

@@ -31,7 +31,7 @@ COREDNS_READY_PORT = 11281
 ARGO_SERVER_PORT = 12746
 ARGO_METRICS_PORT = 12790
 ARGO_HEALTH_PORT = 6060
-"""Fixed in the controller's code."""
+"""Fixed in the controller's code, which goes on without it when somebody else has it."""
 OPEN_PORTS = (ARGO_SERVER_PORT, ARGO_METRICS_PORT, ARGO_HEALTH_PORT)
 """Ports whose programs listen on every address and ask for no login."""
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from tests.cluster.config import (
     API_PORT,
     API_URL,
+    ARGO_METRICS_PORT,
+    ARGO_SERVER_PORT,
     BRIDGE_IP,
     CONTROLLER_MANAGER_PORT,
     COREDNS_READY_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
     NODE_MONITOR_GRACE_SECONDS,
-    OPEN_PORTS,
     SCHEDULER_PORT,
     SERVICE_CIDR,
     coredns_bin,
@@ -36,7 +37,8 @@ _PORTS = (
     CONTROLLER_MANAGER_PORT,
     SCHEDULER_PORT,
     COREDNS_READY_PORT,
-    *OPEN_PORTS,
+    ARGO_METRICS_PORT,
+    ARGO_SERVER_PORT,
 )
 
 _COREFILE = """\

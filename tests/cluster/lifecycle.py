@@ -17,7 +17,14 @@ from tests.cluster.lab import Lab, import_archives
 from tests.cluster.packages import ensure_packages
 from tests.cluster.processes import alive, kill_marked, marked, stop_all
 from tests.cluster.shell import LabError, say
-from tests.cluster.state import NodeRecord, State, changing_lab, load_state, make_state_dir
+from tests.cluster.state import (
+    NodeRecord,
+    State,
+    changing_lab,
+    load_state,
+    make_state_dir,
+    remove_state_dir,
+)
 
 _DNS_RULES = [
     {
@@ -219,7 +226,7 @@ def _clear() -> None:
     if state is not None:
         for directory in reversed(state.made_directories):
             _remove_empty(Path(directory))
-    shutil.rmtree(state_dir(), ignore_errors=True)
+    remove_state_dir()
     if left := leftovers():
         raise LabError("the lab is stopped but left these:\n" + "\n".join(left))
     if state is not None:
@@ -237,5 +244,7 @@ def keep_logs() -> Path:
     """Copy the logs to a place that outlives the lab and return it."""
     target = state_dir().with_name(f"{state_dir().name}-failed-logs")
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(state_dir() / "logs", target, dirs_exist_ok=True)
+    target.mkdir(mode=0o700)
+    for log in state_dir().glob("logs/*.log"):
+        shutil.copy(log, target)
     return target

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
 
 from tests.cluster.config import state_dir
-from tests.cluster.shell import LabError
+from tests.cluster.shell import LabError, run
 
 
 @dataclass
@@ -78,12 +80,34 @@ def load_state() -> State | None:
     return state
 
 
+_MEMORY_FOR_TMPFS_KIB = 8 * 1024 * 1024
+"""Two nodes with a few images hold one or two gigabytes."""
+
+
 def make_state_dir() -> None:
-    """Create the directory of the lab, for nobody but its user."""
+    """Create the directory of the lab, for nobody but its user.
+
+    It is in memory where there is enough of it: some disks take a minute to delete what the nodes
+    unpack, and nothing in it has to last.
+    """
     path = state_dir()
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.geteuid():
         raise LabError(f"{path} belongs to somebody else")
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(line for line in lines if line.startswith("MemAvailable:"))
+    if int(available.split()[1]) >= _MEMORY_FOR_TMPFS_KIB:
+        run(["mount", "-t", "tmpfs", "-o", "mode=0700", "readiness-lab", path])
+
+
+def remove_state_dir() -> None:
+    """Remove the directory of the lab with all that is in it."""
+    path = state_dir()
+    for _ in range(10):  # mounted over and over only after crashes
+        if not path.is_mount():
+            break
+        run(["umount", path])
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

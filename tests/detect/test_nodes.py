@@ -19,7 +19,7 @@ from tests.detect.build import fleet
         lambda nodes: json.dumps({"kind": "List", "items": nodes}),
         lambda nodes: json.dumps({"kind": "NodeList", "items": nodes}),
         lambda nodes: yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": nodes}),
-        lambda nodes: yaml.safe_dump_all(nodes),
+        yaml.safe_dump_all,
         lambda nodes: "---\n" + yaml.safe_dump_all([{"kind": "List", "items": nodes}, None]),
         lambda nodes: "﻿" + json.dumps({"kind": "List", "items": nodes}),
     ],

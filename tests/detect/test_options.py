@@ -69,7 +69,7 @@ def test_at_the_top_it_is_an_error_only_when_no_category_takes_it() -> None:
 
 def test_a_scale_that_the_entry_lacks_is_an_error_in_its_category() -> None:
     loaded, source = certification("diagnostics/dcgm-level1", options={"testScale": "full-scale"})
-    with pytest.raises(InputError, match="has no scale 'full-scale'.*one of intra-node"):
+    with pytest.raises(InputError, match=r"has no scale 'full-scale'.*one of intra-node"):
         merge_options(find_entry("diagnostics/dcgm-level1"), loaded, 0, source)
 
 

@@ -147,6 +147,18 @@ def test_a_machine_short_of_its_network_devices_is_excluded() -> None:
     assert groups(result, 1) == [("gpu-1",), ("gpu-2",), ("gpu-3",)]
 
 
+def test_a_test_of_network_devices_needs_some() -> None:
+    result = plan(fleet(2), "communication/nccl-loopback", "communication/nccl-loopback-nvswitch")
+    assert groups(result, 0) == []
+    assert groups(result, 1) == [("gpu-1",), ("gpu-2",)]
+    assert {item.code for item in result.excluded} == {"NODE_EXCLUDED_NIC_MISSING"}
+    by_path = plan(
+        fleet(2), "communication/nccl-loopback", options={"rdmaDeviceAccess": "hostPath"}
+    )
+    assert groups(by_path) == [("gpu-1",), ("gpu-2",)]
+    assert by_path.categories[0].parts[0].workload.pod["privileged"].value is True
+
+
 # Cases after public reports.
 
 
@@ -324,6 +336,48 @@ def test_an_unusable_node_is_excluded(fields: dict[str, Any], code: str) -> None
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpus": 7, "labels": {"nvidia.com/gpu.count": "8"}},
+        {"gpus": 7, "capacity": {"nvidia.com/gpu": "8"}},
+        {"gpus": 7},
+    ],
+    ids=["the label tells", "the capacity tells", "the board has eight"],
+)
+def test_a_fleet_in_which_every_node_lost_a_gpu_is_no_smaller_fleet(fields: dict[str, Any]) -> None:
+    result = plan(fleet(2, **fields), "diagnostics/dcgm-level1")
+    assert groups(result) == []
+    assert {message for _, message in excluded(result).values()} == {"has 7, needs 8"}
+
+
+def test_machines_with_fewer_gpus_by_design_are_tested_with_those() -> None:
+    result = plan(fleet(2, gpus=4), "diagnostics/dcgm-level1")
+    assert result.categories[0].parts[0].workload.gpus_per_node.value == 4
+    assert result.excluded == ()
+
+
+def test_a_node_with_fewer_claimable_devices_is_excluded() -> None:
+    nodes = fleet(3, product="NVIDIA-B200", provider="openstack:///1", gpus=None)
+    slices = [
+        {
+            "spec": {
+                "driver": driver,
+                "nodeName": item["metadata"]["name"],
+                "pool": {"name": "p"},
+                "devices": [{}] * (7 if (number, driver) == (1, "rdma.nscale.com") else 8),
+            }
+        }
+        for number, item in enumerate(nodes)
+        for driver in ("gpu.nvidia.com", "rdma.nscale.com")
+    ]
+    result = plan(nodes, resource_slices=slices)
+    assert result.cohorts[0].profile == "nscale/b200"
+    assert excluded(result) == {
+        "gpu-2": ("NODE_EXCLUDED_NIC_MISSING", "rdma.nscale.com: has 7, needs 8")
+    }
+
+
+@pytest.mark.parametrize(
     "taint",
     [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
@@ -354,16 +408,15 @@ def test_a_recorded_node_without_status_is_kept_with_notes() -> None:
 
 
 def test_a_node_whose_gpus_are_in_use_is_left_alone() -> None:
-    pod = {
-        "metadata": {"name": "train-0", "namespace": "ml"},
-        "spec": {
-            "nodeName": "gpu-2",
-            "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}],
-        },
-        "status": {"phase": "Running"},
-    }
-    done = {**pod, "spec": {**pod["spec"], "nodeName": "gpu-1"}, "status": {"phase": "Succeeded"}}
-    result = plan(fleet(3), pods=[pod, done])
+    def pod(on: str, phase: str) -> dict[str, Any]:
+        container = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
+        return {
+            "metadata": {"name": "train-0", "namespace": "ml"},
+            "spec": {"nodeName": on, "containers": [container]},
+            "status": {"phase": phase},
+        }
+
+    result = plan(fleet(3), pods=[pod("gpu-2", "Running"), pod("gpu-1", "Succeeded")])
     assert excluded(result) == {
         "gpu-2": ("NODE_EXCLUDED_BUSY", "4 of 8 GPUs are used by ml/train-0 (4)")
     }

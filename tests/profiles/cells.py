@@ -16,7 +16,7 @@ RTX = "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"
 
 AWS = "aws:///eu-central-1a/i-0a1b2c3d4e5f"
 GCP = "gce://acme-ai/europe-west4-b/gke-pool-7f3a"
-AZURE = "azure:///subscriptions/00aa/resourceGroups/ai/providers/Microsoft.Compute/virtualMachineScaleSets/nd/virtualMachines/3"  # noqa: E501
+AZURE = "azure:///subscriptions/00aa/resourceGroups/ai/virtualMachineScaleSets/nd/virtualMachines/3"
 OCI = "ocid1.instance.oc1.eu-frankfurt-1.anexample"
 OPENSTACK = "openstack:///5b2f8c1e"
 KUBEVIRT = "kubevirt://gpu-worker"

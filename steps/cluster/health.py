@@ -1,0 +1,187 @@
+"""Watching the nodes of a group: what changes for the worse while the run lasts.
+
+What was so before the run is no event of the run: detection has let it pass on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.errors import ExpressionError
+from catalog.health import NodeRule
+from steps.documents import NodeEvent, RunFailure
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is different on a node.
+
+    Attributes:
+        source: ``node condition``, ``taint`` or ``node spec``.
+        text: the reporter's own words.
+        at: when, as far as the object says so.
+        node: the node as it was before, with this change alone.
+    """
+
+    source: str
+    text: str
+    at: datetime | None
+    node: Object
+
+
+class NodeWatch:
+    """The nodes of a group since the run began.
+
+    Args:
+        rules: what makes a node unhealthy.
+        before: the nodes as they were, by name.
+        since: when the run began; clocks of reporters may be behind.
+    """
+
+    def __init__(
+        self, rules: Sequence[NodeRule], before: Mapping[str, Object], since: datetime
+    ) -> None:
+        self._rules = rules
+        self._since = since
+        self._before = dict(before)
+        self._last: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
+        self.broken_rules: dict[str, RunFailure] = {}
+
+    def look(self, nodes: Iterable[Object], now: datetime) -> list[NodeEvent]:
+        """Return what has newly happened, earliest first."""
+        events = []
+        for node in nodes:
+            name = str(node["metadata"]["name"])
+            old = self._before.setdefault(name, node)
+            content = _content(node)
+            # Rules are slow and most of what changes on a node is its heartbeat.
+            if content == self._last.get(name):
+                continue
+            self._last[name] = content
+            events += self._events(name, old, node, now)
+        return sorted(events, key=lambda event: event.at)
+
+    def _events(self, name: str, old: Object, node: Object, now: datetime) -> list[NodeEvent]:
+        found = []
+        for rule in self._rules:
+            if (name, rule.name) in self._told:
+                continue
+            if not self._holds(rule, node) or self._holds(rule, old):
+                continue
+            self._told.add((name, rule.name))
+            proof = [c for c in changes(old, node) if self._holds(rule, c.node)]
+            proof = proof or changes(old, node)
+            times = [change.at for change in proof if change.at]
+            found.append(
+                NodeEvent(
+                    node=name,
+                    at=max(min([*times, now]), self._since),
+                    code=rule.code,
+                    source=proof[0].source if proof else "node",
+                    text="; ".join(change.text for change in proof) or f"rule {rule.name}",
+                )
+            )
+        return found
+
+    def _holds(self, rule: NodeRule, node: Object) -> bool:
+        try:
+            return rule.holds(node)
+        except ExpressionError as error:
+            # A rule that cannot be asked must not pass for a healthy node.
+            text = f"node health rule {rule.name}: {error.message}"
+            self.broken_rules.setdefault(
+                rule.name, RunFailure(code="EXPRESSION_ERROR", message=text)
+            )
+            return False
+
+
+def changes(old: Object, new: Object) -> list[Change]:
+    """Return what is different in cordon, taints and conditions."""
+    found = []
+    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
+    if spec.get("unschedulable") and not old_spec.get("unschedulable"):
+        at = next((_time(t.get("timeAdded")) for t in _taints(spec) if _is_cordon(t)), None)
+        found.append(
+            Change("node spec", f"cordoned{_beside(spec)}", at, _with_spec(old, unschedulable=True))
+        )
+    for taint in _taints(spec):
+        if not any(_same_taint(taint, known) for known in _taints(old_spec)):
+            text = f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
+            node = _with_spec(old, taints=[*_taints(old_spec), taint])
+            found.append(Change("taint", text, _time(taint.get("timeAdded")), node))
+    known_conditions = {item.get("type"): item for item in _conditions(old)}
+    for item in _conditions(new):
+        kind = item.get("type")
+        if item.get("status") == known_conditions.get(kind, {}).get("status"):
+            continue
+        words = [str(item[key]) for key in ("reason", "message") if item.get(key)]
+        text = ": ".join((f"{kind} is {item.get('status')}", *words))
+        others = [known for known in _conditions(old) if known.get("type") != kind]
+        node = {**old, "status": {**(old.get("status") or {}), "conditions": [*others, item]}}
+        at = _time(item.get("lastTransitionTime"))
+        found.append(Change("node condition", text, at, node))
+    return found
+
+
+def _beside(spec: Object) -> str:
+    """Name the taints that stand beside the cordon; health agents explain themselves there."""
+    taints = [
+        f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
+        for taint in _taints(spec)
+        if not _is_cordon(taint)
+    ]
+    return f", taints {', '.join(taints)}" if taints else ""
+
+
+def _is_cordon(taint: Object) -> bool:
+    return taint.get("key") == "node.kubernetes.io/unschedulable"
+
+
+def _same_taint(one: Object, other: Object) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("key", "value", "effect"))
+
+
+def _with_spec(node: Object, **changed: Any) -> Object:
+    return {**node, "spec": {**(node.get("spec") or {}), **changed}}
+
+
+def _taints(spec: Object) -> list[Object]:
+    return list(spec.get("taints") or [])
+
+
+def _conditions(node: Object) -> list[Object]:
+    return list((node.get("status") or {}).get("conditions") or [])
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return time if time.tzinfo else None
+
+
+def _content(node: Object) -> str:
+    """Return what rules can depend on, without the times of heartbeats."""
+    metadata = node.get("metadata") or {}
+    status = node.get("status") or {}
+    conditions = [
+        {key: value for key, value in item.items() if key != "lastHeartbeatTime"}
+        for item in _conditions(node)
+    ]
+    parts = (
+        metadata.get("labels"),
+        metadata.get("annotations"),
+        node.get("spec"),
+        status.get("allocatable"),
+        status.get("addresses"),
+        conditions,
+    )
+    return json.dumps(parts, sort_keys=True, default=str)

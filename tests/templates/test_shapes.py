@@ -1,0 +1,302 @@
+"""What `argo lint` does not see, and what would hang, lose a failed item or blame the wrong one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from catalog.entry import builtin_entries
+from catalog.quantity import parse_duration
+from pipelines.render import Rendering, render
+from steps.isolate import MAX_ROUNDS
+from tests.templates.argo import (
+    ENDS,
+    Template,
+    arguments,
+    called,
+    conditions,
+    references,
+    templates,
+    workflow_templates,
+)
+
+MANIFESTS = render(Rendering(artifact_repository="default"))
+TEMPLATES = templates(MANIFESTS)
+CONTAINERS = [item for item in TEMPLATES if "container" in item.data]
+DAGS = [item for item in TEMPLATES if "dag" in item.data]
+WORKFLOWS = workflow_templates(MANIFESTS)
+
+# Functions and operators of Argo's expression language; a task of such a name breaks `depends`.
+BUILTINS = set(
+    """all any one none map filter find findIndex findLast findLastIndex count sum mean median min max
+    len type abs ceil floor round int float string trim trimPrefix trimSuffix upper lower split
+    splitAfter replace repeat indexOf lastIndexOf hasPrefix hasSuffix concat flatten uniq join first
+    last reverse sort sortBy groupBy reduce take keys values toPairs fromPairs toJSON fromJSON
+    toBase64 fromBase64 now duration date timezone get bitand bitor bitxor in not and or matches
+    contains startsWith endsWith let true false nil result sprig jsonpath asInt asFloat toJson
+    """.split()
+)
+
+
+def by_id(item: Template) -> str:
+    return item.id
+
+
+def by_name(workflow: dict[str, Any]) -> str:
+    return str(workflow["metadata"]["name"])
+
+
+@pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
+def test_every_container_says_what_it_runs_and_for_how_long(template: Template) -> None:
+    container = template.data["container"]
+    assert container["command"] == ["python", "-m", "steps"]
+    assert re.fullmatch(r"readiness-steps:\d+\.\d+\.\d+", container["image"])
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert container["resources"]["limits"].keys() == {"cpu", "memory"}
+    timeout = template.data["timeout"]
+    if timeout != "{{workflow.parameters.deadline}}":
+        assert parse_duration(timeout).total_seconds() <= 3600
+
+
+@pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
+def test_every_container_runs_without_privileges(template: Template) -> None:
+    security = template.data["container"]["securityContext"]
+    assert security == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    pod = template.data["securityContext"]
+    assert pod["runAsNonRoot"] is True
+    assert pod["runAsUser"] != 0
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert {"name": "tmp", "mountPath": "/tmp"} in template.data["container"]["volumeMounts"]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=by_id)
+def test_workflow_parameters_exist_wherever_a_template_is_called(template: Template) -> None:
+    wanted = {
+        name.removeprefix("workflow.parameters.")
+        for name in references(template.data)
+        if name.startswith("workflow.parameters.")
+    }
+    assert wanted <= arguments(template.workflow).keys()
+    # A template that another workflow refers to finds that workflow's parameters.
+    for workflow in WORKFLOWS:
+        if template.id in reachable(workflow):
+            assert wanted <= arguments(workflow).keys(), by_name(workflow)
+
+
+def reachable(workflow: dict[str, Any]) -> set[str]:
+    name = workflow["metadata"]["name"]
+    start = [f"{name}/{workflow['spec']['entrypoint']}", f"{name}/{workflow['spec']['onExit']}"]
+    todo = [item for item in TEMPLATES if item.id in start]
+    seen: set[str] = set()
+    while todo:
+        item = todo.pop()
+        if item.id not in seen:
+            seen.add(item.id)
+            todo += called(item, TEMPLATES)
+    return seen
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=by_name)
+def test_every_template_is_used_somewhere(workflow: dict[str, Any]) -> None:
+    used = set.union(*(reachable(item) for item in WORKFLOWS))
+    own = {item.id for item in TEMPLATES if item.workflow is workflow}
+    assert own <= used
+
+
+@pytest.mark.parametrize("template", DAGS, ids=by_id)
+def test_outputs_are_read_only_after_success_and_have_defaults(template: Template) -> None:
+    everything = {item.id: item for item in TEMPLATES}
+    for task in template.tasks:
+        for name in references(task):
+            if not name.startswith("tasks."):
+                continue
+            match = re.fullmatch(r"tasks\.([a-z-]+)\.outputs\.parameters\.([a-z-]+)", name)
+            assert match, f"{name} may wait for ever"
+            producer, output = match.groups()
+            assert task["depends"] == f"{producer}.Succeeded"
+            called_name = template.task(producer)["template"]
+            data = everything[f"{template.workflow['metadata']['name']}/{called_name}"].data
+            found = {item["name"]: item["valueFrom"] for item in data["outputs"]["parameters"]}
+            assert "default" in found[output]
+            assert found[output]["path"] == f"/tmp/outputs/{output}"
+
+
+@pytest.mark.parametrize("template", DAGS, ids=by_id)
+def test_conditions_name_tasks_and_ends_that_exist(template: Template) -> None:
+    names = {task["name"] for task in template.tasks}
+    for task in template.tasks:
+        for name, end in conditions(task):
+            assert name in names
+            assert end in ENDS
+
+
+@pytest.mark.parametrize("template", DAGS, ids=by_id)
+def test_no_dag_fails_before_its_last_task_has_run(template: Template) -> None:
+    assert template.data["dag"]["failFast"] is False
+    if "in-order" in template.id or "at-once" in template.id:
+        return
+    assert len(template.leaves) == 1
+
+
+@pytest.mark.parametrize(
+    ("dag", "last"),
+    [("certify", "aggregate"), ("category", "evaluate"), ("certification", "aggregate")],
+)
+def test_the_last_task_runs_whatever_happened_before(dag: str, last: str) -> None:
+    found = [item for item in DAGS if item.data["name"] == dag]
+    assert found
+    for template in found:
+        assert template.leaves == [last]
+        ends: dict[str, set[str]] = {}
+        for name, end in conditions(template.task(last)):
+            ends.setdefault(name, set()).add(end)
+        every_end = {"Succeeded", "Failed", "Errored", "Skipped", "Omitted"}
+        assert all(found == every_end for found in ends.values())
+        # Every other task is an ancestor, so nothing still runs when the last one starts.
+        assert ancestors(template, last) == {t["name"] for t in template.tasks} - {last}
+
+
+def ancestors(template: Template, name: str) -> set[str]:
+    parents = {parent for parent, _ in conditions(template.task(name))}
+    return parents.union(*(ancestors(template, parent) for parent in parents))
+
+
+def test_categories_run_in_catalog_order_one_after_another() -> None:
+    template = next(item for item in DAGS if item.id == "certification/in-order")
+    names = [task["name"] for task in template.tasks]
+    assert names == [entry.replace("/", "-") for entry in builtin_entries()]
+    for before, task in zip(names, template.tasks[1:], strict=False):
+        assert {name for name, _ in conditions(task)} == {before}
+        assert len(conditions(task)) == 5
+
+
+def test_categories_run_at_once_where_asked() -> None:
+    certification = next(item for item in DAGS if item.id == "certification/certification")
+    whens = {task["name"]: task.get("when") for task in certification.tasks}
+    flag = "{{tasks.detect.outputs.parameters.parallel}}"
+    assert whens["in-order"] == f"'{flag}' != 'true'"
+    assert whens["at-once"] == f"'{flag}' == 'true'"
+    template = next(item for item in DAGS if item.id == "certification/at-once")
+    assert all("depends" not in task for task in template.tasks)
+
+
+@pytest.mark.parametrize("entry", builtin_entries())
+@pytest.mark.parametrize("dag", ["in-order", "at-once"])
+def test_a_category_runs_exactly_when_it_is_in_the_list(dag: str, entry: str) -> None:
+    template = next(item for item in DAGS if item.id == f"certification/{dag}")
+    when = template.task(entry.replace("/", "-"))["when"]
+
+    def holds(categories: list[str]) -> bool:
+        text = when.replace("{{inputs.parameters.categories}}", ",".join(categories))
+        left, right = re.fullmatch(r"'(.*)' =~ '(.*)'", text).groups()  # type: ignore[union-attr]
+        return re.search(right, left) is not None
+
+    others = [other for other in builtin_entries() if other != entry]
+    assert holds([entry])
+    assert holds([others[0], entry, others[1]])
+    assert not holds(others)
+    assert not holds([])
+
+
+def test_isolation_calls_itself_a_bounded_number_of_times() -> None:
+    found = [item for item in DAGS if item.data["name"] == "isolation"]
+    with_isolation = [e for e in builtin_entries().values() if "isolate" in e.options]
+    assert len(found) == len(with_isolation)
+    for template in found:
+        task = template.task("next-round")
+        assert task["when"] == f"{{{{inputs.parameters.round}}}} < {MAX_ROUNDS}"
+        assert template.data["annotations"] == {
+            "workflows.argoproj.io/display-name": "isolation-round-{{inputs.parameters.round}}"
+        }
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=by_id)
+def test_names_are_safe(template: Template) -> None:
+    names = [template.data["name"], *(task["name"] for task in template.tasks)]
+    names += [step["name"] for group in template.data.get("steps", []) for step in group]
+    for name in names:
+        assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name)
+        assert name not in BUILTINS
+    outputs = template.data.get("outputs", {}).get("parameters", [])
+    assert "result" not in {task["name"] for task in template.tasks}
+    assert len({item["name"] for item in outputs}) == len(outputs)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=by_name)
+def test_every_workflow_is_bounded_and_cleans_up(workflow: dict[str, Any]) -> None:
+    spec = workflow["spec"]
+    assert spec["activeDeadlineSeconds"] > 0
+    assert spec["ttlStrategy"]["secondsAfterCompletion"] > 0
+    assert spec["podGC"]["strategy"] == "OnWorkflowCompletion"
+    assert parse_duration(spec["podGC"]["deleteDelayDuration"])
+    assert spec["synchronization"]["mutexes"] == [
+        {"name": "readiness-{{workflow.parameters.node-pool}}"}
+    ]
+    exit_handler = next(item for item in TEMPLATES if item.id == f"{by_name(workflow)}/finish")
+    # A DAG there would be failed by `argo stop` before its tasks have run.
+    assert "steps" in exit_handler.data
+    steps = [step for group in exit_handler.data["steps"] for step in group]
+    assert [step["template"] for step in steps] == ["clean", "aggregate"]
+    assert all(step["continueOn"] == {"error": True, "failed": True} for step in steps)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=by_name)
+def test_parameters_explain_themselves(workflow: dict[str, Any]) -> None:
+    for name, parameter in arguments(workflow).items():
+        assert len(parameter["description"]) > 20, name
+        assert "value" in parameter, name
+        if "enum" in parameter:
+            assert parameter["value"] in parameter["enum"], name
+    assert "enum" in arguments(workflow)["stage"]
+    assert "enum" in arguments(workflow)["scale"]
+    for place in (workflow["metadata"], workflow["spec"]["workflowMetadata"]):
+        assert place["annotations"]["workflows.argoproj.io/title"]
+        assert place["annotations"]["workflows.argoproj.io/description"]
+
+
+@pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
+def test_only_what_happened_to_a_pod_is_tried_again(template: Template) -> None:
+    name = template.data["name"]
+    if name == "run":
+        assert "retryStrategy" not in template.data
+        return
+    retry = template.data["retryStrategy"]
+    answers = {"1", "2", "3", "4"} if name == "aggregate" else {"2"}
+    assert retry["limit"] == 2
+    assert re.fullmatch(r"lastRetry\.exitCode not in \[.*\]", retry["expression"])
+    assert set(re.findall(r"'(\d+)'", retry["expression"])) == answers
+
+
+@pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
+def test_accounts_fit_what_a_step_does(template: Template) -> None:
+    runner = {"detect", "groups", "run", "clean"}
+    expected = "readiness-runner" if template.data["name"] in runner else "readiness-steps"
+    assert template.data["serviceAccountName"] == expected
+
+
+@pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
+def test_artifacts_are_optional_and_shown_as_they_are(template: Template) -> None:
+    artifacts = template.data.get("outputs", {}).get("artifacts", [])
+    expected = {"run": ["/tmp/outputs/logs"], "aggregate": ["/tmp/outputs/report.html"]}
+    assert [item["path"] for item in artifacts] == expected.get(template.data["name"], [])
+    for item in artifacts:
+        assert item["optional"] is True
+        assert item["archive"] == {"none": {}}
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=by_id)
+def test_templates_are_small(template: Template) -> None:
+    # 128 KiB is the limit of one environment variable, where Argo puts the template.
+    assert len(json.dumps(template.data)) < 8 * 1024
+
+
+def test_the_groups_of_two_thousand_nodes_fit_into_a_parameter() -> None:
+    groups = [{"group": f"intra-node-{number}", "nodes": 1} for number in range(2000)]
+    assert len(json.dumps(groups, separators=(",", ":"))) < 128 * 1024
