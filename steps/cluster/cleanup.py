@@ -14,7 +14,7 @@ from steps.cluster.store import LABEL_WORKFLOW
 from steps.cluster.trouble import name_of, node_of
 
 _KINDS = ("Job", "Pod", *COMPANION_KINDS)
-_POLL_SECONDS = 0.5
+_FIRST_POLL, _LONGEST_POLL = 0.1, 2.0
 
 
 def everything_of(workflow: str) -> str:
@@ -42,6 +42,7 @@ def remove(
         What is still there, one line each; empty when all is gone.
     """
     end = time.monotonic() + patience
+    wait = _FIRST_POLL
     asked: set[tuple[str, str]] = set()
     while True:
         left, problems = _delete(cluster, selector, asked)
@@ -49,7 +50,8 @@ def remove(
             return []
         if time.monotonic() >= end:
             return [*left, *problems]
-        sleep(_POLL_SECONDS)
+        sleep(min(wait, max(end - time.monotonic(), 0.0)))
+        wait = min(2 * wait, _LONGEST_POLL)
 
 
 def _delete(

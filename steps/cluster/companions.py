@@ -67,5 +67,5 @@ def point_to(template: Object, renamed: Mapping[str, str]) -> Object:
 
 
 def _with(item: Mapping[str, Any], key: str, renamed: Mapping[str, str]) -> Object:
-    name = item.get(key)
+    name = str(item.get(key))
     return {**item, key: renamed[name]} if name in renamed else dict(item)

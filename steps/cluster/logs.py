@@ -91,7 +91,11 @@ class LogStream(threading.Thread):
                 if ended:
                     self.complete = True
                     return
-            self._give_up.wait(_RETRY_SECONDS if not ended else _RETRY_SECONDS / 4)
+            if ended:
+                self._give_up.wait(_RETRY_SECONDS)
+            else:
+                # The end of the container is worth a look at once.
+                self._ended.wait(_RETRY_SECONDS)
 
     def finish(self, patience: float) -> None:
         """Take what is still to come, for so many seconds, once the container has ended."""

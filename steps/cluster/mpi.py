@@ -198,9 +198,7 @@ def rank_words(workload: Workload) -> list[str]:
 
 
 def _mca(workload: Workload, *, alone: bool) -> dict[str, str]:
-    found = {
-        name: str(value) for name, value in (value_of(workload.launch, "mca") or {}).items()
-    }
+    found = {name: str(value) for name, value in (value_of(workload.launch, "mca") or {}).items()}
     if not alone:
         # -F because ssh takes ~ from passwd, which need not be where the container may write.
         found["plm_rsh_args"] = f"-F {_CONFIG} {found.get('plm_rsh_args', '')}".strip()

@@ -101,9 +101,7 @@ class _Builder:
                 for rank, node in enumerate(self.nodes)
             }
 
-        return self._workers(
-            command, extra_volumes=[volume], extra_mounts=[mount], places=places
-        )
+        return self._workers(command, extra_volumes=[volume], extra_mounts=[mount], places=places)
 
     def mpi_gang(self) -> Shape:
         """Workers with sshd, and a launcher afterwards."""

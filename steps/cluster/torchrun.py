@@ -54,8 +54,8 @@ def worker_command(workload: Workload, nodes: int) -> list[str]:
     else:
         lines += [
             f"until [ -s {_FOLDER}/place ]; do sleep 0.2; done",
-            f"read -r rank master < {_FOLDER}/place || [ -n \"$rank\" ]",
-            f"exec torchrun --nnodes={nodes} --node-rank=\"$rank\" --master-addr=\"$master\" "
+            f'read -r rank master < {_FOLDER}/place || [ -n "$rank" ]',
+            f'exec torchrun --nnodes={nodes} --node-rank="$rank" --master-addr="$master" '
             f"--master-port={PORT} {shlex.join([processes, *words])}",
         ]
     return ["/bin/bash", "-c", "\n".join(lines)]
@@ -86,4 +86,3 @@ def last_ranks_first(nodes: Sequence[str]) -> list[str]:
     Megatron prints its iterations on the last rank, and rank 0 prints most of the rest.
     """
     return list(dict.fromkeys((*nodes[-1:], *nodes[:1], *nodes)))
-

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from steps.cluster.mpi import NO_SSHD
@@ -154,6 +155,23 @@ def _container_failure(pod: Object, container: Object) -> RunFailure | None:
     return None
 
 
+def failed_before_loss(pods: Iterable[Object]) -> bool:
+    """True when the tool failed by itself in one pod before any other was asked to go.
+
+    A Job whose pod fails deletes the others at once; their loss is then only the echo.
+    """
+    failed, lost = [], []
+    for pod in pods:
+        if pod.get("metadata", {}).get("deletionTimestamp"):
+            lost.append(_deleted_at(pod))
+            continue
+        for item in _containers(pod):
+            ended = item.get("state", {}).get("terminated") or {}
+            if item.get("name") == TOOL and ended.get("exitCode"):
+                failed.append(str(ended.get("finishedAt") or "~"))
+    return bool(failed) and (not lost or min(failed) <= min(lost))
+
+
 def ended_early(pod: Object) -> RunFailure | None:
     """Return the failure of a worker that should still serve and whose container has ended."""
     for container in _containers(pod):
@@ -267,8 +285,19 @@ def _when(pod: Object) -> str:
         if item.get("state", {}).get("terminated")
     ]
     times.append(str(condition(pod, "DisruptionTarget").get("lastTransitionTime") or ""))
-    times.append(str(pod.get("metadata", {}).get("deletionTimestamp") or ""))
+    times.append(_deleted_at(pod))
     return min((time for time in times if time), default="")
+
+
+def _deleted_at(pod: Object) -> str:
+    """Return when the deletion was asked for; the object tells when its grace period ends."""
+    metadata = pod.get("metadata", {})
+    try:
+        end = datetime.fromisoformat(str(metadata.get("deletionTimestamp")))
+    except ValueError:
+        return ""
+    asked = end - timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+    return asked.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _containers(pod: Object) -> Sequence[Object]:

@@ -100,12 +100,14 @@ def judge_output(
         if tool == "dcgm" and measurements.completeness is Completeness.COMPLETE:
             # dcgmi ends with an error code after every Fail; its results say more.
             found = [item for item in found if item.code != "WorkloadFailed"]
+        told = {(item.code, entity.node) for item in found for entity in item.entities}
         codes = {item.code for item in found}
         found += [
             item
             for item in _of_measurements(measurements, group)
-            # The launcher has said it already.
+            # What the launcher has said already, with its time.
             if not (item.code == "EXIT_CODE_NONZERO" and "WorkloadFailed" in codes)
+            and not any((item.code, entity.node) in told for entity in item.entities)
         ]
         expressions = judge_bars(bars.bars, measurements.figures, tool)
         # A figure of half a run may still change, so it proves nothing either way.

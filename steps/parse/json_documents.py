@@ -14,6 +14,8 @@ MAX_DOCUMENTS = 20_000
 _OPENS = re.compile(r"\s*(?:\{\s*(?:\"|\}|$)|\[\s*(?:[\[{]|$))")
 # Lines that can stand inside a document; others are noise of another process and go elsewhere.
 _CONTINUES = re.compile(r"\s*(?:[\"{}\[\],]|(?:-?\d[\d.eE+-]*|true|false|null)\s*(?:[,\]}]|$)|$)")
+# half a surrogate pair is valid JSON and no valid text
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -77,7 +79,7 @@ class JsonDocuments:
         self._depth = 0
         text = "\n".join(self._lines)
         try:
-            data = json.loads(text)
+            data = _loads(text)
         except (ValueError, RecursionError):
             return False
         self._keep(Document(data, text, self._start))
@@ -124,7 +126,11 @@ def close_cut_off(text: str) -> object:
         return None
     end, closing = best
     try:
-        data: object = json.loads(text[:end] + closing)
+        return _loads(text[:end] + closing)
     except (ValueError, RecursionError):
         return None
+
+
+def _loads(text: str) -> object:
+    data: object = json.loads(_SURROGATE.sub(r"\\ufffd", text))
     return data

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from steps.parse.api import Line
 
-MAX_LINE_BYTES = 64 * 1024
+MAX_LINE_BYTES = 16 * 1024
 """Longer lines of text are cut; no text format that is read has lines of this length."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """Longer JSON documents are cut; nccl-tests and DCGM write theirs without any newline."""
@@ -16,8 +16,8 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _CONTROL = re.compile(r"[\x00\x07\x08\x1b\ufeff]")
 
 _RANK_TAG = re.compile(
-    r"\s*\[(?:[\w.-]+@)?\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>:\s?"  # mpirun --tag-output
-    r"|\s*\[rank(?P<torch>\d+)\]:\s?"  # torchrun
+    r"\s*\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>:\s?"  # mpirun --tag-output
+    r"|\s*\[rank(?P<torch>\d{1,7})\]:\s?"  # torchrun
     r"|\s*\[(?:default)?\d{1,5}\]:(?=\D)"  # torchelastic: a local rank, which says nothing
     r"|\s*\[(?P<hydra>\d{1,5})\](?=\s|#|-?\d+\s|$)"  # hydra -prepend-rank and hand-made tags
     r"|\s*(?P<srun>\d{1,5}):(?: |$)"  # srun --label

@@ -80,7 +80,7 @@ def _check_tool(part: Part, context: ParseContext) -> None:
             else Completeness.UNKNOWN_SCHEMA
         )
     part.findings.append(
-        finding("NO_RESULT_ROWS", f"the output holds a {part.mode}, no result of {context.tool}")
+        finding("NO_RESULT_ROWS", f"the output is of kind {part.mode} and holds no result of {context.tool}")
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catalog.errors import ReadinessError
+from catalog.errors import InputError, ReadinessError, RecordError
 from catalog.resolve import for_group
 from steps.documents import (
     Group,
@@ -30,6 +30,7 @@ def run_step(
     it instead of a missing result.
 
     Raises:
+        InputError: the fleet file or a setting of the step is wrong.
         RecordError: there is no plan, no such group, or the record cannot be written.
     """
     plan = require_plan(store)
@@ -45,9 +46,22 @@ def run_step(
     )
     try:
         result = load_fleet(fleet).run(job) if fleet else _on_cluster(store, job)
+    except InputError:
+        raise
     except ReadinessError as error:
         result = JobResult(record=_broken(category, part, group, job.start, str(error)))
-    return keep_run(store, result)
+    return _keep(store, result)
+
+
+def _keep(store: RecordStore, result: JobResult) -> RunRecord:
+    """Write the record, without its outputs where they do not fit into the store."""
+    try:
+        return keep_run(store, result)
+    except RecordError as error:
+        lost = RunFailure(code="RESULT_MISSING", message=f"the output could not be kept: {error}")
+        failures = (*result.record.failures, lost)
+        record = result.record.model_copy(update={"logs": (), "failures": failures})
+        return keep_run(store, JobResult(record))
 
 
 def _on_cluster(store: RecordStore, job: Job) -> JobResult:

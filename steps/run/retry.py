@@ -16,7 +16,7 @@ FIRST_BACKOFF = timedelta(seconds=30)
 
 def wait_before_next(attempt: int, first: timedelta = FIRST_BACKOFF) -> timedelta:
     """Return how long to wait after attempt number ``attempt`` (1-based)."""
-    return first * 2 ** (attempt - 1)
+    return first * int(2 ** (attempt - 1))
 
 
 def worth_retrying(record: RunRecord) -> bool:

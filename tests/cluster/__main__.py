@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.cluster.state import load_state
 def main() -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a start is undone
     try:
         return int(arguments.run(arguments))
     except LabError as error:

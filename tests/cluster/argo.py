@@ -32,14 +32,14 @@ _NOT_HERE = {"Deployment", "Service", "Kustomization"}
 
 
 def install_definitions(cluster: Cluster) -> None:
-    """Apply the full custom resource definitions, without waiting until they are served.
+    """Make the full custom resource definitions, without waiting until they are served.
 
-    They are too large for a client-side apply, and the lab wants them full because they hold the
-    checks that a production API server makes.
+    The lab wants them full because they hold the checks that a production API server makes. They
+    are created, not applied: a client-side apply cannot hold them, and a server-side one costs the
+    API server almost twice the time.
     """
     words: list[str | Path] = [word for file in _definitions() for word in ("-f", file)]
-    flags = ["--server-side", "--force-conflicts", "--validate=false"]
-    cluster.kubectl("apply", *flags, *words, timeout=120)
+    cluster.kubectl("create", "--validate=false", *words, timeout=180)
 
 
 def wait_definitions(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.config import PYTHON_IMAGE
 from tests.cluster.lab import Lab
 from tests.cluster.lifecycle import attach, down, keep_logs, up
 
@@ -42,6 +43,12 @@ def lab(cluster: Cluster) -> Lab:
     if not isinstance(cluster, Lab):
         pytest.skip("needs the lab's own nodes; KUBECONFIG names another cluster")
     return cluster
+
+
+@pytest.fixture(scope="session")
+def python_image(cluster: Cluster) -> str:
+    """The name of an image with Python and a shell that every node has or can fetch."""
+    return cluster.load_python_image() if isinstance(cluster, Lab) else PYTHON_IMAGE
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.cluster import Cluster
 from tests.cluster.dress import AWS_P5, ONPREM_H100
 from tests.cluster.lab import Lab
 from tests.cluster.shell import LabError
@@ -14,11 +15,6 @@ from tests.cluster.shell import LabError
 pytestmark = pytest.mark.cluster
 
 GPU = "nvidia.com/gpu"
-
-
-@pytest.fixture(scope="session")
-def image(lab: Lab) -> str:
-    return lab.load_python_image()
 
 
 def indexed_job(name: str, image: str, script: str, pods: int = 2) -> list[dict[str, Any]]:
@@ -140,9 +136,9 @@ def test_nodes_look_like_gpu_machines(lab: Lab) -> None:
 
 
 def test_gang_spreads_over_nodes_and_reaches_itself_by_name(
-    lab: Lab, image: str, namespace: str
+    lab: Lab, python_image: str, namespace: str
 ) -> None:
-    lab.apply(*indexed_job("gang", image, greet("gang")), namespace=namespace)
+    lab.apply(*indexed_job("gang", python_image, greet("gang")), namespace=namespace)
     lab.wait_job("gang", namespace)
     pods = lab.get("pods", "-n", namespace)["items"]
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-0", "node-1"]
@@ -150,19 +146,23 @@ def test_gang_spreads_over_nodes_and_reaches_itself_by_name(
         assert "reached gang-" in lab.kubectl("logs", pod["metadata"]["name"], "-n", namespace)
 
 
-def test_gpus_are_counted(lab: Lab, image: str, namespace: str) -> None:
-    lab.apply(*indexed_job("big", image, "import time; time.sleep(60)", 3), namespace=namespace)
+def test_gpus_are_counted(lab: Lab, python_image: str, namespace: str) -> None:
+    lab.apply(
+        *indexed_job("big", python_image, "import time; time.sleep(60)", 3), namespace=namespace
+    )
     lab.wait_pods(namespace, {"Running": 2, "Pending": 1})
     lab.kubectl("delete", "job", "big", "-n", namespace, "--timeout=30s")
 
 
 @pytest.mark.parametrize("server", [False, True], ids=["kubernetes-api", "argo-server"])
 def test_workflow_with_fan_out_succeeds(
-    lab: Lab, image: str, namespace: str, *, server: bool
+    cluster: Cluster, python_image: str, namespace: str, *, server: bool
 ) -> None:
+    if server and cluster.argo_server is None:
+        pytest.skip("ARGO_SERVER names no server")
     words = ["submit", "-n", namespace, "--wait", "-o", "name", "-"]
-    name = lab.argo(*words, stdin=fan_out(image), server=server).split()[0]
-    status = lab.get("workflow", name, "-n", namespace)["status"]
+    name = cluster.argo(*words, stdin=fan_out(python_image), server=server).split()[0]
+    status = cluster.get("workflow", name, "-n", namespace)["status"]
     assert status["phase"] == "Succeeded"
     squares = [
         parameter["value"]
@@ -173,22 +173,22 @@ def test_workflow_with_fan_out_succeeds(
     assert sorted(squares) == ["1", "4"]
 
 
-def test_failed_workflow_shows_in_the_exit_code(lab: Lab, image: str, namespace: str) -> None:
-    broken = fan_out(image).replace("echo", "false; exit 3; echo")
-    done = lab.try_argo("submit", "-n", namespace, "--wait", "-", stdin=broken)
+def test_failed_workflow_shows_in_the_exit_code(
+    cluster: Cluster, python_image: str, namespace: str
+) -> None:
+    broken = fan_out(python_image).replace("echo", "false; exit 3; echo")
+    done = cluster.try_argo("submit", "-n", namespace, "--wait", "-", stdin=broken)
     assert done.returncode != 0
 
 
-def test_workflow_pods_without_a_role_cannot_read_nodes(
-    lab: Lab, image: str, namespace: str
-) -> None:
+def test_workflow_pods_without_a_role_cannot_read_nodes(cluster: Cluster, namespace: str) -> None:
     account = f"system:serviceaccount:{namespace}:default"
-    done = lab.try_kubectl("auth", "can-i", "list", "nodes", "--as", account)
+    done = cluster.try_kubectl("auth", "can-i", "list", "nodes", "--as", account)
     assert done.stdout.strip() == "no"
 
 
 def test_pods_reach_the_api_server_with_their_own_token(
-    lab: Lab, image: str, namespace: str
+    lab: Lab, python_image: str, namespace: str
 ) -> None:
     script = """
 import ssl, urllib.request
@@ -198,15 +198,15 @@ request.add_header("Authorization", "Bearer " + open(home + "token").read())
 context = ssl.create_default_context(cafile=home + "ca.crt")
 print(urllib.request.urlopen(request, context=context, timeout=10).read().decode())
 """
-    lab.apply(*indexed_job("caller", image, script, 1), namespace=namespace)
+    lab.apply(*indexed_job("caller", python_image, script, 1), namespace=namespace)
     lab.wait_job("caller", namespace)
     assert "gitVersion" in lab.kubectl("logs", "job/caller", "-n", namespace)
 
 
-def test_cordoned_node_gets_no_pods(lab: Lab, image: str, namespace: str) -> None:
+def test_cordoned_node_gets_no_pods(lab: Lab, python_image: str, namespace: str) -> None:
     lab.cordon("node-0")
     try:
-        lab.apply(*indexed_job("one", image, "print('here')", 1), namespace=namespace)
+        lab.apply(*indexed_job("one", python_image, "print('here')", 1), namespace=namespace)
         lab.wait_job("one", namespace)
         pods = lab.get("pods", "-n", namespace)["items"]
         assert [pod["spec"]["nodeName"] for pod in pods] == ["node-1"]
@@ -244,10 +244,10 @@ def test_stopped_kubelet_makes_the_node_not_ready_and_a_start_heals_it(lab: Lab)
     assert lab.get("node", "node-1")["status"]["allocatable"][GPU] == "8"
 
 
-def test_killed_node_comes_back(lab: Lab, image: str, namespace: str) -> None:
+def test_killed_node_comes_back(lab: Lab, python_image: str, namespace: str) -> None:
     lab.kill_node("node-1", wait=True)
     lab.start_node("node-1")
-    lab.apply(*indexed_job("again", image, greet("again")), namespace=namespace)
+    lab.apply(*indexed_job("again", python_image, greet("again")), namespace=namespace)
     lab.wait_job("again", namespace)
 
 

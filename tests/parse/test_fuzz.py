@@ -131,11 +131,12 @@ def test_nothing_incomplete_becomes_complete(
     assert not (found.completeness is Completeness.COMPLETE and found.figures)
 
 
-@given(name=st.sampled_from(sorted(CLOSED)), part=st.floats(0, 1))
+# cut between its runs, two-runs.txt is the first one, whole
+@given(name=st.sampled_from(sorted(CLOSED.keys() - {"two-runs.txt"})), part=st.floats(0, 1))
 @settings(quick, max_examples=150)
 def test_a_cut_anywhere_before_the_closing_line_shows(name: str, part: float) -> None:
     data = CLOSED[name]
-    closing = b'"out_of_bounds"' if name.endswith(".json") else b"values : "
+    closing = next(mark for mark in (b'"out_of_bounds"', b"values : ", b"}}") if mark in data)
     end = int(data.rindex(closing) * part)
     found = parse_bytes(data[:end], name)
     assert found.completeness is not Completeness.COMPLETE

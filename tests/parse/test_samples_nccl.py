@@ -56,6 +56,7 @@ EXPECTED = {
     "old-reduce-unchecked.txt": expect(COMPLETE, "reduce", 14, 210.0, "VALIDATION_OFF"),
     "own-timeout.txt": expect(ABORTED, "all_reduce", 1, 356.25, "NCCL_TIMEOUT"),
     "rccl-algorithm-columns.txt": expect(COMPLETE, "all_reduce", 14, 367.5),
+    "rccl-records-first-format.jsonl": expect(COMPLETE, "all_reduce", 3, 402.653),
     "rccl-records.csv": expect(COMPLETE, "all_reduce", 14, 393.75),
     "rccl-records.json": expect(COMPLETE, "all_reduce", 14, 393.75),
     "rccl-records.jsonl": expect(COMPLETE, "all_reduce", 14, 393.75),
@@ -71,6 +72,7 @@ EXPECTED = {
     "socket-although-efa.txt": expect(COMPLETE, "all_reduce", 14, 7.69, "NCCL_TRANSPORT_FALLBACK"),
     "srun-labels-no-footer.txt": expect(CUT, "all_reduce", 14, 393.75, "LOG_TRUNCATED"),
     "statistics-and-timestamps.txt": expect(COMPLETE, "all_reduce", 14, 393.75),
+    "structured-output-with-noise.txt": expect(COMPLETE, "alltoall", 3, 19.906),
     "system-error-shm.txt": expect(
         ABORTED, None, 0, None, "NO_RESULT_ROWS", "NCCL_ABORTED", "INFRA_SHM"
     ),

@@ -15,15 +15,13 @@ MAX_FINDINGS = 64
 
 # with error 4, opcode … | with status=12 opcode=… | with status=IBV_WC_RETRY_EXC_ERR(12) …
 _COMPLETION = re.compile(
-    r"Got completion from peer (?P<peer>\S+?)?(?:<\d+>)? with (?:error |status=)"
-    r"(?:\w+\()?(?P<status>\d+)\)?"
+    r"Got completion from peer (?P<peer>\S{1,200}?)?(?:<\d+>)? with (?:error |status=)"
+    r"(?:\w+\()?(?P<status>\d{1,18})\)?"
 )
-_VENDOR = re.compile(r"vendor[ _]err[ =](\d+)")
+_VENDOR = re.compile(r"vendor[ _]err[ =](\d{1,18})")
 _HCA = re.compile(r"\bhca (\S+)")
 _GIDS = re.compile(r"\bremoteGids? ?(\S+)")
-_OFI = re.compile(
-    r"NET/OFI .*?(?:Request \S+ completed with error|completed with error)\D*?RC: ?(?P<status>\d+)"
-)
+_OFI = re.compile(r"NET/OFI .{0,200}?completed with error\D{0,40}?RC: ?(?P<status>\d{1,18})")
 
 # enum ibv_wc_status
 _STATUS = {

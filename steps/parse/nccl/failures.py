@@ -21,17 +21,17 @@ SHOWN = 64
 ECHO = "remote process exited"
 
 _TEST_NCCL = re.compile(
-    r"(?:(?P<host>[\w.-]+): )?Test NCCL failure (?P<where>\S+) '(?P<error>[^']*)'?"
+    r"(?:(?P<host>[\w.-]{1,253}): )?Test NCCL failure (?P<where>\S+) '(?P<error>[^']*)'?"
 )
 _TEST_GPU = re.compile(
-    r"(?:(?P<host>[\w.-]+): )?Test (?:CUDA|HIP) failure (?P<where>\S+) '(?P<error>[^']*)'?"
+    r"(?:(?P<host>[\w.-]{1,253}): )?Test (?:CUDA|HIP) failure (?P<where>\S+) '(?P<error>[^']*)'?"
 )
-_TEST = re.compile(r"\.\. (?P<host>[\w.-]+) pid \d+: Test failure (?P<where>\S+)")
-_TIMEOUT = re.compile(r"\bTest timeout \((?P<seconds>\d+)s\)")
+_TEST = re.compile(r"\.\. (?P<host>[\w.-]{1,253}) pid \d+: Test failure (?P<where>\S+)")
+_TIMEOUT = re.compile(r"\bTest timeout \((?P<seconds>\d{1,18})s\)")
 _GPUS = re.compile(
-    r"Invalid number of GPUs: (?P<asked>\d+) requested but only (?P<found>\d+) were found"
-    r"|number of requested GPUs \((?P<asked2>\d+)\) is greater than the number of GPUs available "
-    r"\((?P<found2>\d+)\)"
+    r"Invalid number of GPUs: (?P<asked>\d{1,18}) requested but only (?P<found>\d{1,18}) were found"
+    r"|number of requested GPUs \((?P<asked2>\d{1,18})\) is greater than the number of GPUs "
+    r"available \((?P<found2>\d{1,18})\)"
 )
 _ARGUMENTS = re.compile(
     r"\binvalid sizes? (?:specified )?for '\w+'|^USAGE: \S+_perf\b|Duplicate GPU detected", re.M
@@ -105,7 +105,7 @@ class Failures:
             self._arguments.add(self.file, line, place)
 
     def feed(self, line: Line) -> bool:
-        """Take a line that NCCL did not log; return whether it tells of a failure."""
+        """Take a line that NCCL did not log; return whether a test program printed it."""
         text = line.text
         if found := _TEST_NCCL.search(text):
             place = Entity(node=found["host"] or line.host, rank=line.rank)
@@ -135,10 +135,17 @@ class Failures:
         elif _ARGUMENTS.search(text):
             self._arguments.add(self.file, line, *_place(line))
         elif found := _RESULT_NAME.search(text):
+            # PyTorch and others print these names as well
             self._aborts.add(_RESULT_NAMES[found["name"]], line, *_place(line))
+            return False
         else:
             return False
         return True
+
+    @property
+    def seen(self) -> bool:
+        """Whether anything at all was seen."""
+        return self.aborted or bool(self.warnings.count)
 
     def findings(self, context: ParseContext, addresses: Mapping[str, str]) -> list[Finding]:
         """Return what was seen, each kind once."""

@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from steps.documents import RankPlace
 
-_CONFIG = re.compile(r"\bminBytes:?\s+(?P<min>\d+)\s+maxBytes:?\s+(?P<max>\d+)")
-_STEP = re.compile(r"\bstep:\s*(\d+)\((factor|bytes)\)")
-_PAIR = re.compile(r"\b([A-Za-z_]+(?: ?[Ii]ters)?):?\s+(-?\d+)\b")
+_CONFIG = re.compile(r"\bminBytes:?\s+(?P<min>\d{1,18})\s+maxBytes:?\s+(?P<max>\d{1,18})")
+_STEP = re.compile(r"\bstep:\s*(\d{1,18})\((factor|bytes)\)")
+_PAIR = re.compile(r"\b([A-Za-z_]+(?: ?[Ii]ters)?):?\s+(-?\d{1,18})\b")
 _RANK = re.compile(
-    r"\bRank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s*"
+    r"\bRank\s+(\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,18})\s*"
     r"\[([^\]]*)\]\s*(.*)"
 )
 _VERSION = re.compile(
-    r"\bnccl-tests version (\S+)(?: nccl-headers=(\d+))?(?: nccl-library=(\d+))?"
+    r"\bnccl-tests version (\S+)(?: nccl-headers=(\d{1,18}))?(?: nccl-library=(\d{1,18}))?"
     r"|\brccl-tests: Version (\S+)"
 )
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version\s*:?\s*(\d[\w.+-]*)")
 _START = re.compile(r"\bCollective test starting: (?:\S*/)?(\w+?)_perf\b")
 _PROGRAM = re.compile(r"(?:^|[/\s\"'])(\w+?)_perf(?:_mpi)?(?=[\s\"':]|$)")
-_BOUNDS = re.compile(r"\bOut of bounds values\s*:\s*(\d+)\s+(OK|FAILED)\b")
+_BOUNDS = re.compile(r"\bOut of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\b")
 _AVERAGE = re.compile(r"\bAvg bus bandwidth\s*:\s*(\S+)(?:\s+(OK|FAILED))?")
-_REDUCED = re.compile(r"\bReducing maxBytes to (\d+) due to memory")
-_CYCLE = re.compile(r"\bTesting (\d+) cycle\b")
+_REDUCED = re.compile(r"\bReducing maxBytes to (\d{1,18}) due to memory")
+_CYCLE = re.compile(r"\bTesting (\d{1,18}) cycle\b")
 
 OPERATIONS = (
     "all_reduce",

@@ -1,4 +1,4 @@
-"""Reads JSON that nccl-tests (-J, report versions 1 to 3) and rccl-tests (-Z json) write.
+"""Reads JSON of nccl-tests (-J, report versions 1 to 3), of its forks and of rccl-tests.
 
 nccl-tests writes booleans as the strings "true" and "false", pads ``root`` with blanks, writes
 "nan" as a string, null for values it did not check, and the whole environment of rank 0. Of that
@@ -19,7 +19,9 @@ from steps.parse.nccl import rccl
 from steps.parse.nccl.header import Average, Bounds, Config, read_operation, version_name
 from steps.parse.nccl.judge import Judge
 from steps.parse.nccl.runs import Run
+from steps.parse.nccl.structured import is_structured, structured_run
 from steps.parse.nccl.table import TableRow
+from steps.parse.nccl.values import as_float, as_int, as_text
 from steps.parse.secrets import public_env, redact
 
 KNOWN_VERSIONS = (1, 2, 3)
@@ -54,6 +56,8 @@ def read_json(
         return _records(data, text, name, context, cut_off=cut_off)
     if isinstance(data, Mapping) and isinstance(data.get("results"), list) and _is_report(data):
         return _Report(data, name, context).part(text, cut_off=cut_off)
+    if isinstance(data, Mapping) and is_structured(data):
+        return _structured(data, text, name, context, cut_off=cut_off)
     return None
 
 
@@ -82,6 +86,19 @@ def _records(
     ranks = data[0].get("ranks")
     if isinstance(ranks, int | str) and str(ranks).isdigit():
         part.facts["ranks"] = str(ranks)
+    return part
+
+
+def _structured(
+    data: Mapping[str, Any], text: str, name: str, context: ParseContext, *, cut_off: bool
+) -> Part:
+    run = structured_run(data)
+    if cut_off:
+        run.bounds = None
+    part = _judged(run, [], {}, name, context)
+    part.claimed = text.count("\n") + 1
+    version = as_text(data.get("version"))
+    part.versions = {"nccl": version} if version else {}
     return part
 
 
@@ -157,37 +174,39 @@ class _Report:
         return read_operation(" ".join(arguments[:50]))
 
     def _config(self) -> Config | None:
-        minimum, maximum = (_int(self.config.get(f"{end}_bytes")) for end in ("minimum", "maximum"))
+        minimum, maximum = (
+            as_int(self.config.get(f"{end}_bytes")) for end in ("minimum", "maximum")
+        )
         if minimum is None or maximum is None:
             return None
-        factor, added = (_int(self.config.get(f"step_{kind}")) for kind in ("factor", "bytes"))
+        factor, added = (as_int(self.config.get(f"step_{kind}")) for kind in ("factor", "bytes"))
         return Config(
             minimum,
             maximum,
             step=factor or added or 2,
             additive=factor is None and added is not None,
-            validation=_int(self.config.get("validation")),
+            validation=as_int(self.config.get("validation")),
             settings={key: str(self.config[key]) for key in _SETTINGS if key in self.config},
         )
 
     def _row(self, row: Mapping[str, Any], number: int) -> TableRow:
         out, inside = _mapping(row.get("out_of_place")), _mapping(row.get("in_place"))
-        out_wrong = _float(_any(out, "nwrong", "wrong"))
+        out_wrong = as_float(_any(out, "nwrong", "wrong"))
         entry = NcclRow.model_construct(
             kind="nccl",
-            size_bytes=_int(row.get("size")) or 0,
-            count=_int(row.get("count")),
-            type=_text(row.get("type")),
-            redop=_text(row.get("redop")),
-            root=_int(row.get("root")),
-            out_time_us=_float(_any(out, "time", "cpu_time")),
-            out_alg_gbps=_float(_any(out, "alg_bw", "algbw")),
-            out_bus_gbps=_float(_any(out, "bus_bw", "busbw")),
+            size_bytes=as_int(row.get("size")) or 0,
+            count=as_int(row.get("count")),
+            type=as_text(row.get("type")),
+            redop=as_text(row.get("redop")),
+            root=as_int(row.get("root")),
+            out_time_us=as_float(_any(out, "time", "cpu_time")),
+            out_alg_gbps=as_float(_any(out, "alg_bw", "algbw")),
+            out_bus_gbps=as_float(_any(out, "bus_bw", "busbw")),
             out_wrong=out_wrong,
-            in_time_us=_float(_any(inside, "time", "cpu_time")),
-            in_alg_gbps=_float(_any(inside, "alg_bw", "algbw")),
-            in_bus_gbps=_float(_any(inside, "bus_bw", "busbw")),
-            in_wrong=_float(_any(inside, "nwrong", "wrong")),
+            in_time_us=as_float(_any(inside, "time", "cpu_time")),
+            in_alg_gbps=as_float(_any(inside, "alg_bw", "algbw")),
+            in_bus_gbps=as_float(_any(inside, "bus_bw", "busbw")),
+            in_wrong=as_float(_any(inside, "nwrong", "wrong")),
             cycle=1,
             line=number,
         )
@@ -195,14 +214,14 @@ class _Report:
 
     def _bounds(self) -> Bounds | None:
         bounds = _mapping(self.data.get("out_of_bounds"))
-        count = _int(bounds.get("count"))
+        count = as_int(bounds.get("count"))
         if count is None:
             return None
         return Bounds(count, okay=count == 0 and _truth(bounds.get("okay", True)))
 
     def _average(self) -> Average | None:
         average = _mapping(self.data.get("average_bus_bandwidth"))
-        value = _float(average.get("bandwidth"))
+        value = as_float(average.get("bandwidth"))
         if value is None:
             return None
         failed = str(average.get("okay")).lower() == "false"
@@ -213,22 +232,22 @@ class _Report:
         places = []
         for device in devices:
             entry = _mapping(device)
-            rank = _int(entry.get("rank"))
+            rank = as_int(entry.get("rank"))
             if rank is not None:
-                bus = _text(entry.get("device_hex"))
+                bus = as_text(entry.get("device_hex"))
                 places.append(
                     RankPlace(
                         rank=rank,
-                        node=_text(entry.get("hostname")),
-                        gpu=_int(entry.get("device")),
+                        node=as_text(entry.get("hostname")),
+                        gpu=as_int(entry.get("device")),
                         pci=bus if bus and ":" in bus else None,
-                        product=_text(entry.get("device_info")),
+                        product=as_text(entry.get("device_info")),
                     )
                 )
         return places
 
     def _versions(self) -> dict[str, str]:
-        code = _int(self.data.get("nccl_version"))
+        code = as_int(self.data.get("nccl_version"))
         return {"nccl": version_name(code)} if code else {}
 
     def _facts(self) -> dict[str, str]:
@@ -254,28 +273,6 @@ def _list(value: object) -> list[Any]:
 
 def _any(values: Mapping[str, Any], *names: str) -> object:
     return next((values[name] for name in names if name in values), None)
-
-
-def _int(value: object) -> int | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        return int(str(value).strip())
-    except ValueError:
-        return int(value) if isinstance(value, float) and value.is_integer() else None
-
-
-def _float(value: object) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        return float(str(value).strip())
-    except ValueError:
-        return None
-
-
-def _text(value: object) -> str | None:
-    return value.strip() or None if isinstance(value, str) else None
 
 
 def _truth(value: object) -> bool:

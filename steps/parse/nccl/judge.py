@@ -199,6 +199,7 @@ class Judge:
         )
 
     def _validation(self, run: Run, result: Judged) -> None:
+        failed = bool(run.bounds and not run.bounds.okay)
         switched_off = bool(run.config and run.config.validation == 0)
         if switched_off or not any(entry.checked for entry in run.rows):
             reason = "validation: 0" if switched_off else "no row has a check value"
@@ -209,9 +210,9 @@ class Judge:
                     proof=self._lines_with("validation:", "minBytes"),
                 )
             )
-            return
+            if not failed:
+                return
         wrong, bad = self._wrong(run, result.operation)
-        failed = bool(run.bounds and not run.bounds.okay)
         if failed and result.operation in NO_IN_PLACE and not bad and _in_place_marked(run.rows):
             failed = False  # the tool counted in-place values, which mean nothing here
         if failed and run.bounds:
@@ -295,7 +296,7 @@ class Judge:
     def _ranks(self, ranks: Sequence[RankPlace], result: Judged) -> None:
         count = max(place.rank for place in ranks) + 1
         result.figures["rankCount"] = Figure(value=count, unit="count")
-        whole = {place.rank for place in ranks} == set(range(count))
+        whole = len(ranks) == count  # each rank stands in it once
         if self.context.gpus and whole and count != self.context.gpus:
             result.findings.append(
                 finding(

@@ -15,6 +15,7 @@ from steps.parse.api import Line
 from steps.parse.nccl.header import OPERATIONS, Bounds
 from steps.parse.nccl.runs import Run
 from steps.parse.nccl.table import TableRow
+from steps.parse.nccl.values import as_float, as_int, as_text
 
 MAX_RECORDS = 100_000
 
@@ -64,13 +65,15 @@ def run_of(records: Sequence[Record]) -> Run:
     rows: dict[tuple[object, ...], _Placements] = {}
     for number, record in enumerate(records, 1):
         low = {str(key).lower(): value for key, value in record.items()}
-        size = _int(low.get("size"))
+        size = as_int(low.get("size"))
         if size is None:
             continue
-        cycle = _int(low.get("numcycle")) or 0
-        key = (cycle, low.get("type"), low.get("redop"), size)
-        placements = rows.setdefault(key, _Placements(cycle, size, _int(low.get("line")) or number))
-        placements.sides["in" if _int(low.get("inplace")) else "out"] = low
+        cycle = as_int(low.get("numcycle")) or 0
+        key = (cycle, as_text(low.get("type")), as_text(low.get("redop")), size)
+        placements = rows.setdefault(
+            key, _Placements(cycle, size, as_int(low.get("line")) or number)
+        )
+        placements.sides["in" if as_int(low.get("inplace")) else "out"] = low
     run = Run()
     for placements in rows.values():
         run.operation = run.operation or placements.operation()
@@ -100,23 +103,23 @@ class _Placements:
         first = next(iter(self.sides.values()))
         out, inside = self.sides.get("out", {}), self.sides.get("in", {})
         wrongs = {
-            side: _float(record.get("wrong", record.get("#wrong")))
+            side: as_float(record.get("wrong", record.get("#wrong")))
             for side, record in self.sides.items()
         }
         row = NcclRow.model_construct(
             kind="nccl",
             size_bytes=self.size,
             count=None,
-            type=_text(first.get("type")),
-            redop=_text(first.get("redop")),
+            type=as_text(first.get("type")),
+            redop=as_text(first.get("redop")),
             root=None,
-            out_time_us=_float(out.get("time")),
-            out_alg_gbps=_float(out.get("algbw")),
-            out_bus_gbps=_float(out.get("busbw")),
+            out_time_us=as_float(out.get("time")),
+            out_alg_gbps=as_float(out.get("algbw")),
+            out_bus_gbps=as_float(out.get("busbw")),
             out_wrong=wrongs.get("out"),
-            in_time_us=_float(inside.get("time")),
-            in_alg_gbps=_float(inside.get("algbw")),
-            in_bus_gbps=_float(inside.get("busbw")),
+            in_time_us=as_float(inside.get("time")),
+            in_alg_gbps=as_float(inside.get("algbw")),
+            in_bus_gbps=as_float(inside.get("busbw")),
             in_wrong=wrongs.get("in"),
             cycle=1,
             line=self.line,
@@ -135,21 +138,3 @@ def _balanced(rows: Sequence[TableRow]) -> bool:
 
 def _count(value: float | None) -> int:
     return int(value) if value is not None and 0 <= value < 1e18 else 0
-
-
-def _int(value: object) -> int | None:
-    try:
-        return int(str(value).strip())
-    except ValueError:
-        return None
-
-
-def _float(value: object) -> float | None:
-    try:
-        return None if value is None else float(str(value).strip())
-    except ValueError:
-        return None
-
-
-def _text(value: object) -> str | None:
-    return None if value in {None, ""} else str(value).strip() or None

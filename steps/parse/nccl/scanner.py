@@ -145,7 +145,7 @@ class NcclScanner:
         part = Part(
             mode=ReadMode.NCCL_TABLE,
             # a log of NCCL alone is only worth something when nothing else is known about it
-            claimed=self._structure or min(self._logged, 1),
+            claimed=self._structure or int(bool(self._logged or self._failures.seen)),
             ranks=ranks,
             versions=self._transport.versions | self._versions,
             facts=self._transport.summary(),

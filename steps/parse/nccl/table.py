@@ -26,7 +26,8 @@ _SIDE = {"time", "algbw", "busbw", "wrong", "error"}
 _LEAD = ("size", "count", "type", "redop", "root")
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-?nan|-?inf", re.IGNORECASE)
-_INT = re.compile(r"-?\d+")
+_INT = re.compile(r"-?\d{1,18}", re.ASCII)
+_COUNT = re.compile(r"\d{1,18}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ERROR_STYLE = re.compile(r"\de(?:-\d\d|\+0[0-5])")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -72,7 +73,7 @@ def read_heading(text: str, banner: str) -> Layout | None:
     lowered = text.lower()
     if "busbw" not in lowered or "algbw" not in lowered:
         return None
-    names: list[str] = []
+    names: list[tuple[int, str]] = []
     check: Check = "wrong"
     sides = 0
     for token in lowered.lstrip("# \t").split():
@@ -81,20 +82,18 @@ def read_heading(text: str, banner: str) -> Layout | None:
             sides += 1
         if name == "error":
             check, name = "error", "wrong"
-        names.append(f"{sides}.{name}" if sides and name in _SIDE else name)
-    if "size" not in names or sides not in {1, 2}:
+        names.append((sides if name in _SIDE else 0, name))
+    if (0, "size") not in names or sides not in {1, 2}:
         return None
     only_in = sides == 1 and "in-place" in banner.lower() and "out-of-place" not in banner.lower()
-    side = {"1": "in" if only_in else "out", "2": "in"}
-    return Layout(
-        tuple(f"{side[name[0]]}{name[1:]}" if name[1:2] == "." else name for name in names), check
-    )
+    prefix = ("", "in." if only_in else "out.", "in.")
+    return Layout(tuple(prefix[side] + name for side, name in names), check)
 
 
 def read_row(text: str, layout: Layout | None, line: int) -> TableRow | None:
     """Return the values of a row, or None if the line is not a whole row."""
     tokens = text.split()
-    if len(tokens) < 7 or not tokens[0].isdigit():
+    if len(tokens) < 7 or not _COUNT.fullmatch(tokens[0]):
         return None
     if layout:
         named = _by_heading(tokens, layout)
@@ -140,8 +139,8 @@ def _by_types(tokens: list[str], line: int) -> TableRow | None:
 
 def _row(named: dict[str, str], check: Check, line: int) -> TableRow | None:
     lead_fits = (
-        named["size"].isdigit()
-        and named.get("count", "0").isdigit()
+        _COUNT.fullmatch(named["size"])
+        and _COUNT.fullmatch(named.get("count", "0"))
         and _WORD.fullmatch(named.get("type", "float"))
         and _WORD.fullmatch(named.get("redop", "none"))
         and _INT.fullmatch(named.get("root", "-1"))

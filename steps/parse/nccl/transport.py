@@ -18,20 +18,22 @@ SHOWN_HOSTS = 64
 SOCKET = "Socket"
 
 _ORIGIN = re.compile(
-    r"(?P<host>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\](?: \S+)? (?P<kind>NCCL [A-Z]+) (?P<message>.*)"
+    r"(?P<host>[\w.-]{1,253}):\d+:\d+ \[(?P<gpu>\d{1,4})\](?: \S+)? "
+    r"NCCL [A-Z]+ (?P<message>.*)"
 )
 _NETWORK = re.compile(r"Using network (?P<name>\S(?:.*\S)?)")
 _VIA = re.compile(r"\bvia (?:NET/(?P<net>[^/]+)/|(?P<local>P2P|SHM|COLLNET|NVLS))")
 _DEVICES = re.compile(r"NET/(?P<net>[\w ]+?)\s*: Using (?P<devices>\[\d+\]\S+(?:\s+\[\d+\]\S+)*)")
 _OFI = re.compile(
-    r"NET/OFI Selected provider is (?P<provider>[\w;-]+)(?:.*\(found (?P<count>\d+) nics?\))?", re.I
+    r"NET/OFI Selected provider is (?P<provider>[\w;-]+)(?:.*\(found (?P<count>\d{1,18}) nics?\))?",
+    re.I,
 )
-_COMM = re.compile(r"\brank (?P<rank>\d+) n?ranks (?P<ranks>\d+)\b")
+_COMM = re.compile(r"\brank (?P<rank>\d{1,7}) n?ranks \d+\b")
 _ENV = re.compile(r"\b(?P<name>[A-Z][A-Z0-9_]+) set by environment to (?P<value>.*?)\.?$")
 _ADDRESS = re.compile(
     r"(?:Bootstrap *: Using \S+?|OOB \S+?):(?P<address>[0-9a-fA-F.:]+?)(?:%\w+)?<\d+>"
 )
-_DRIVER = re.compile(r"\bcudaDriverVersion (\d+)")
+_DRIVER = re.compile(r"\bcudaDriverVersion (\d{1,18})")
 _PLUGIN = re.compile(
     r"\baws-ofi-nccl(?:[ -]v?|: )(\d[\w.-]*)|NET/OFI Using Libfabric version (\S+)"
 )

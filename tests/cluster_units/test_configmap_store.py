@@ -1,0 +1,168 @@
+"""The record store on ConfigMaps: parts, damage, size, owners."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import pytest
+
+from catalog.errors import RecordError
+from steps.cluster import store as module
+from steps.cluster.store import PART_BYTES, ConfigMapStore
+from steps.documents import Plan, Report, RunRecord
+from steps.programs.runs import keep_run
+from steps.run.job import JobResult
+from tests.builders import ALL_REDUCE, group, plan, record
+from tests.cluster_units.fake import FakeCluster
+from tests.report.samples import all_pass
+
+OWNER = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "uid": "u-1"}
+WHOLE = group(["node-a", "node-b"])
+
+
+def noise(size: int) -> bytes:
+    """Bytes that do not compress."""
+    return random.Random(7).randbytes(size)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def store(cluster: FakeCluster) -> ConfigMapStore:
+    return ConfigMapStore(cluster, "certify-x7k2p", OWNER)
+
+
+def test_document_comes_back_as_it_was(store: ConfigMapStore) -> None:
+    store.put(plan([WHOLE]))
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    assert store.get(Plan) == plan([WHOLE])
+    assert store.get(RunRecord, ALL_REDUCE, WHOLE.id) == record(WHOLE)
+    assert list(store.list(RunRecord, ALL_REDUCE)) == [record(WHOLE)]
+
+
+def test_document_that_was_never_written_is_none(store: ConfigMapStore) -> None:
+    assert store.get(Plan) is None
+    assert list(store.list(RunRecord, ALL_REDUCE)) == []
+
+
+def test_second_writing_replaces_the_first(store: ConfigMapStore, cluster: FakeCluster) -> None:
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    store.put(record(WHOLE, minutes=9), ALL_REDUCE, WHOLE.id)
+    assert store.get(RunRecord, ALL_REDUCE, WHOLE.id) == record(WHOLE, minutes=9)
+    assert len(cluster.of("ConfigMap")) == 1
+
+
+def test_big_log_is_cut_into_parts_the_first_written_last(
+    store: ConfigMapStore, cluster: FakeCluster
+) -> None:
+    data = noise(3 * PART_BYTES)
+    store.put_log("all/one.log", data)
+    assert store.get_log("all/one.log") == data
+    names = [item["metadata"]["name"] for item in cluster.created]
+    assert len(names) == 4
+    assert [name.rpartition("-")[2] for name in names] == ["3", "2", "1", "0"]
+    sizes = [len(item["binaryData"]["data"]) for item in cluster.created]
+    # The API server refuses objects over 1 MiB.
+    assert max(sizes) < 1024 * 1024
+
+
+def test_log_that_is_too_big_even_compressed_says_so(
+    store: ConfigMapStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 1024)
+    with pytest.raises(RecordError, match=r"logs/big: .* MiB compressed"):
+        store.put_log("big", noise(2048))
+
+
+def test_half_written_document_is_not_there_yet(
+    store: ConfigMapStore, cluster: FakeCluster
+) -> None:
+    store.put_log("one", noise(2 * PART_BYTES))
+    first = cluster.created[-1]["metadata"]["name"]
+    del cluster.objects["ConfigMap", first]
+    with pytest.raises(RecordError, match="is not in the record store"):
+        store.get_log("one")
+
+
+def _drop_part(parts: list[dict[str, Any]], cluster: FakeCluster) -> None:
+    del cluster.objects["ConfigMap", parts[1]["metadata"]["name"]]
+
+
+def _flip(parts: list[dict[str, Any]], _: FakeCluster) -> None:
+    raw = bytearray(base64.b64decode(parts[1]["binaryData"]["data"]))
+    raw[5] ^= 1
+    parts[1]["binaryData"]["data"] = base64.b64encode(bytes(raw)).decode()
+
+
+def _no_data(parts: list[dict[str, Any]], _: FakeCluster) -> None:
+    del parts[0]["binaryData"]
+
+
+def _no_base64(parts: list[dict[str, Any]], _: FakeCluster) -> None:
+    parts[0]["binaryData"]["data"] = "!!"
+
+
+@pytest.mark.parametrize("damage", [_drop_part, _flip, _no_data, _no_base64])
+def test_damage_is_noticed(store: ConfigMapStore, cluster: FakeCluster, damage: Any) -> None:
+    store.put_log("one", noise(2 * PART_BYTES))
+    parts = sorted(cluster.of("ConfigMap"), key=lambda item: item["metadata"]["name"])
+    damage(parts, cluster)
+    with pytest.raises(RecordError):
+        store.get_log("one")
+
+
+def test_listing_notices_a_part_that_is_gone(
+    store: ConfigMapStore, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", 100)
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    parts = sorted(cluster.of("ConfigMap"), key=lambda item: item["metadata"]["name"])
+    assert len(parts) > 2
+    del cluster.objects["ConfigMap", parts[-1]["metadata"]["name"]]
+    with pytest.raises(RecordError):
+        list(store.list(RunRecord, ALL_REDUCE))
+
+
+def test_documents_go_with_the_workflow_and_the_report_stays(
+    store: ConfigMapStore, cluster: FakeCluster
+) -> None:
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    store.put_log("one", b"text")
+    store.put(all_pass())
+    store.put_text("report.html", "<html></html>")
+    owned = {
+        item["metadata"]["annotations"]["readiness/key"]: "ownerReferences" in item["metadata"]
+        for item in cluster.of("ConfigMap")
+    }
+    assert {key for key, has in owned.items() if not has} == {"report.json", "report.html"}
+    assert store.get(Report) == all_pass()
+
+
+def test_documents_carry_labels_to_find_them_by(
+    store: ConfigMapStore, cluster: FakeCluster
+) -> None:
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    (item,) = cluster.of("ConfigMap")
+    assert item["metadata"]["labels"] == {
+        "readiness/workflow": "certify-x7k2p",
+        "readiness/kind": "RunRecord",
+        "readiness/category": "communication-nccl-all-reduce",
+    }
+
+
+def test_workflows_of_one_namespace_do_not_see_each_other(cluster: FakeCluster) -> None:
+    one = ConfigMapStore(cluster, "certify-one", None)
+    other = ConfigMapStore(cluster, "certify-other", None)
+    one.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    assert other.get(RunRecord, ALL_REDUCE, WHOLE.id) is None
+    assert list(other.list(RunRecord, ALL_REDUCE)) == []
+
+
+def test_run_is_kept_with_its_output(store: ConfigMapStore) -> None:
+    kept = keep_run(store, JobResult(record(WHOLE)))
+    assert store.get(RunRecord, kept.category, kept.group.id) == kept

@@ -1,0 +1,165 @@
+"""Streaming outputs: bounded, whole across broken connections, without secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.errors import ClusterError
+from steps.cluster.logs import BoundedLog, LogStream
+from steps.cluster.redaction import without_secrets
+from steps.parse.secrets import redact
+from tests.cluster_units.fake import FakeCluster
+
+LINES = [b"line %d\n" % number for number in range(6)]
+
+
+class Flaky(FakeCluster):
+    """Serves a log in pieces; each request is answered by the next item of a plan."""
+
+    def __init__(self, plan: list[tuple[int, bool]], lines: list[bytes]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.lines = lines
+        self.since: list[str] = []
+
+    def logs(
+        self,
+        pod: str,
+        container: str = "",
+        *,
+        follow: bool = False,
+        timestamps: bool = False,
+        since: str = "",
+    ) -> Iterator[bytes]:
+        self.since.append(since)
+        upto, breaks = self.plan.pop(0) if self.plan else (len(self.lines), False)
+        for number, line in enumerate(self.lines[:upto]):
+            stamp = b"2026-03-04T05:06:%02d.%09dZ " % (number // 3, number)
+            yield stamp + line
+        if breaks:
+            yield b"2026-03-04T05:06:59.000000000Z half a li"
+            raise ClusterError("connection reset")
+
+
+def stream(cluster: FakeCluster, wait: float = 0.1) -> LogStream:
+    found = LogStream(cluster, "pod", "tool", 1 << 20)
+    found.start()
+    time.sleep(wait)
+    found.finish(5)
+    return found
+
+
+def test_whole_output_is_whole() -> None:
+    found = stream(Flaky([], LINES))
+    assert found.data() == b"".join(LINES)
+    assert not found.truncated
+
+
+def test_stream_goes_on_behind_the_last_whole_line_after_a_break() -> None:
+    cluster = Flaky([(2, True), (4, True)], LINES)
+    found = stream(cluster)
+    assert found.data() == b"".join(LINES)
+    assert not found.truncated
+    assert cluster.since[:2] == ["", "2026-03-04T05:06:00Z"]
+
+
+def test_last_line_without_a_newline_is_kept() -> None:
+    found = stream(Flaky([], [b"one\n", b"the end"]))
+    assert found.data() == b"one\nthe end"
+
+
+def test_words_of_the_kubelet_are_no_output() -> None:
+    cluster = FakeCluster()
+    cluster.logs = lambda *_, **__: iter([b"unable to retrieve container logs for containerd://1"])  # type: ignore[method-assign,assignment]
+    assert stream(cluster).data() == b""
+
+
+def test_output_that_cannot_be_read_to_its_end_is_truncated() -> None:
+    cluster = Flaky([(3, True)] * 99, LINES)
+    found = LogStream(cluster, "pod", "tool", 1 << 20)
+    found.start()
+    time.sleep(0.05)
+    found.finish(0.2)
+    assert found.data() == b"".join(LINES[:3])
+    assert found.truncated
+
+
+def test_stream_of_a_pod_that_still_runs_is_not_waited_for() -> None:
+    class Quiet(FakeCluster):
+        def logs(self, *_: object, **__: object) -> Iterator[bytes]:  # type: ignore[override]
+            yield b"2026-03-04T05:06:07.000000001Z hello\n"
+            time.sleep(1)
+
+    found = LogStream(Quiet(), "pod", "tool", 1 << 20)
+    found.start()
+    time.sleep(0.05)
+    before = time.monotonic()
+    found.finish(0)
+    assert time.monotonic() - before < 0.5
+    assert found.data() == b"hello\n"
+    assert found.truncated
+
+
+def test_long_output_keeps_its_beginning_and_its_end() -> None:
+    log = BoundedLog(1000)
+    for number in range(1000):
+        log.add(b"line %04d\n" % number)
+    data = log.data()
+    assert data.startswith(b"line 0000\n")
+    assert data.endswith(b"line 0999\n")
+    assert log.dropped > 8000
+    assert b"[readiness: " in data
+    # No line is cut in half at the gap.
+    assert all(len(line) in {9, 0} or line.startswith(b"[") for line in data.split(b"\n"))
+
+
+@given(st.lists(st.binary(max_size=40), max_size=50), st.integers(20, 400))
+def test_bounded_log_is_bounded_and_loses_nothing_below_the_bound(
+    chunks: list[bytes], limit: int
+) -> None:
+    log = BoundedLog(limit)
+    for chunk in chunks:
+        log.add(chunk)
+    whole = b"".join(chunks)
+    if len(whole) <= limit // 2:
+        assert log.data() == whole
+    assert len(log.data()) <= limit + max(map(len, chunks), default=0) + 80
+    if not log.dropped:
+        assert log.data() == whole
+
+
+SECRETS = [
+    '{"env": {"HF_TOKEN": "hf_abcdefghijklmnopqrstuvwx", "PATH": "/bin"}}',
+    "Authorization: Bearer abc.def.ghi-jkl",
+    "cloning https://user:hunter2@git.example/a.git",
+    "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG",
+    "aws id AKIAIOSFODNN7EXAMPLE here",
+    "--password swordfish --verbose",
+    "NGC_API_KEY=nvapi-abcdefghijklmnopqrstuvwxyz",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_every_secret_that_evidence_hides_is_hidden_in_kept_outputs(secret: str) -> None:
+    data = b"first\n" + secret.encode() + b"\nlast \xff line\n"
+    kept = without_secrets(data)
+    assert kept == b"first\n" + redact(secret).encode() + b"\nlast \xff line\n"
+    assert redact(secret) != secret
+
+
+def test_private_key_over_many_lines_is_hidden() -> None:
+    block = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\nbnNz\n-----END OPENSSH PRIVATE KEY-----"
+    assert without_secrets(b"a\n" + block + b"\nb\n") == b"a\n***\nb\n"
+
+
+def test_output_without_secrets_is_unchanged_and_quick() -> None:
+    line = b"gpu-07:1:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via NET/IB/0/GDRDMA key comm\n"
+    data = line * (4 * 1024 * 1024 // len(line))
+    before = time.monotonic()
+    assert without_secrets(data) is data
+    assert time.monotonic() - before < 5
