@@ -29,6 +29,7 @@ _PLURALS = {
     "Service": ("v1", "services", True),
     "Event": ("v1", "events", True),
     "Job": ("batch/v1", "jobs", True),
+    "Lease": ("coordination.k8s.io/v1", "leases", True),
     "ResourceSlice": ("resource.k8s.io/v1", "resourceslices", False),
     "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates", True),
     "ComputeDomain": ("resource.nvidia.com/v1beta1", "computedomains", True),
@@ -137,9 +138,17 @@ class Cluster:
         try:
             return self.create(body)
         except ConflictError:
-            return self._json(
-                "PUT", self._path(str(body["kind"]), body["metadata"]["name"]), body=body
-            )
+            return self.replace(body)
+
+    def replace(self, body: Mapping[str, Any]) -> Object:
+        """Replace an object; with a resourceVersion only if nobody has changed it since.
+
+        Raises:
+            ConflictError: somebody has.
+            NotFoundError: it does not exist.
+        """
+        path = self._path(str(body["kind"]), body["metadata"]["name"])
+        return self._json("PUT", path, body=body)
 
     def patch(self, kind: str, name: str, body: Mapping[str, Any]) -> Object:
         """Merge a patch into an object."""

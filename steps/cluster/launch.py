@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,11 +10,12 @@ from catalog.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.reasons import BLAMING_KINDS, Effect, Kind, reason
 from steps.cluster.attempt import Attempt
+from steps.cluster.leases import Leases, duration_for, place_names
 from steps.cluster.names import GroupNames
 from steps.cluster.stop import Stop, stopping
 from steps.cluster.store import ConfigMapStore
 from steps.cluster.times import Times
-from steps.documents import Finding, RunFailure, RunOutcome
+from steps.documents import Finding, RunFailure, RunOutcome, RunRecord
 from steps.parse.measure import measure
 from steps.run.job import Job, JobResult
 from steps.run.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
@@ -30,15 +32,48 @@ def launch(store: RecordStore, job: Job) -> JobResult:
         hint = "write configmap:NAMESPACE/WORKFLOW, or give a --fleet"
         raise InputError("running on a cluster needs its record store", Place("--store"), hint)
     times = Times.from_environment()
+    holder = f"{store.workflow}/{job.category}/{job.group.id}/{secrets.token_hex(4)}"
+    leases = Leases(
+        store.cluster,
+        store.workflow,
+        holder,
+        store.owner,
+        duration=duration_for(len(job.group.nodes)),
+    )
+    limit = job.workload.options.get("maxConcurrent")
+    places = place_names(store.workflow, job.category, int(limit.value) if limit else 0)
     with stopping() as stop:
-        while True:
-            result = _attempt(store, job, times, stop)
-            if stop or job.attempt >= MAX_ATTEMPTS or not worth_retrying(result.record):
-                return result
-            first = timedelta(seconds=times.backoff)
-            if stop.wait(wait_before_next(job.attempt, first).total_seconds()):
-                return result
-            job = replace(job, attempt=job.attempt + 1, start=datetime.now(UTC))
+        try:
+            missing = leases.take(job.group.nodes, places, stop.wait, times.poll)
+            if missing:
+                return _never_started(job, f"told to stop while it waited for {missing}")
+            return _attempts(store, replace(job, start=datetime.now(UTC)), times, stop)
+        finally:
+            leases.release()
+
+
+def _attempts(store: ConfigMapStore, job: Job, times: Times, stop: Stop) -> JobResult:
+    while True:
+        result = _attempt(store, job, times, stop)
+        if stop or job.attempt >= MAX_ATTEMPTS or not worth_retrying(result.record):
+            return result
+        first = timedelta(seconds=times.backoff)
+        if stop.wait(wait_before_next(job.attempt, first).total_seconds()):
+            return result
+        job = replace(job, attempt=job.attempt + 1, start=datetime.now(UTC))
+
+
+def _never_started(job: Job, message: str) -> JobResult:
+    record = RunRecord(
+        category=job.category,
+        cohort=job.cohort,
+        group=job.group,
+        started=job.start,
+        ended=datetime.now(UTC),
+        outcome=RunOutcome.STOPPED,
+        failures=(RunFailure(code="INFRA_STOPPED", message=message),),
+    )
+    return JobResult(record)
 
 
 def _attempt(store: ConfigMapStore, job: Job, times: Times, stop: Stop) -> JobResult:

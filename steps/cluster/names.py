@@ -64,7 +64,7 @@ class GroupNames:
 
 def label_value(text: str) -> str:
     """Turn any text into a label value; long ones keep their start and get a digest."""
-    value = slug(text).strip("_") or "x"
+    value = slug(text).strip("-._") or "x"
     if len(value) <= _LONGEST:
         return value
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -17,6 +17,7 @@ _VARIABLES = {
     "settle": "READINESS_SETTLE_SECONDS",
     "cleanup": "READINESS_CLEANUP_SECONDS",
     "outage": "READINESS_API_PATIENCE",
+    "last_words": "READINESS_LAST_WORDS_SECONDS",
     "backoff": "READINESS_BACKOFF_SECONDS",
 }
 
@@ -33,6 +34,7 @@ class Times:
         cleanup: for deleted pods to be gone.
         stopped_cleanup: the same when the step was told to stop, which leaves it 30 s in all.
         outage: how long the API may be away while a job runs.
+        last_words: for run steps that were told to stop, before others clean up after them.
         backoff: before the second attempt.
     """
 
@@ -42,6 +44,7 @@ class Times:
     cleanup: float = 90.0
     stopped_cleanup: float = 15.0
     outage: float = 300.0
+    last_words: float = 120.0
     backoff: float = FIRST_BACKOFF.total_seconds()
 
     @classmethod

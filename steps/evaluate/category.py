@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog.reasons import BLAMING_KINDS, Effect, Kind
+from catalog.reasons import BLAMING_KINDS, Effect, Kind, reason
 from steps.documents import (
     GroupVerdict,
     NodeVerdict,
@@ -22,7 +22,7 @@ from steps.documents import (
     Verdict,
 )
 from steps.evaluate.group import event_reason
-from steps.evaluate.reasons import give, worst_first
+from steps.evaluate.reasons import effect_of, give, worst_first
 
 NvcreReason = Literal["ThresholdViolation", "HardwareFailureDetected", "WorkloadFailed"]
 
@@ -48,6 +48,8 @@ def standing(groups: Iterable[GroupVerdict], records: Iterable[RunRecord]) -> St
     failed: dict[str, tuple[str | None, tuple[ReasonGiven, ...]]] = {}
     for record in records:
         for event in record.events:
+            if effect_of(event.code) is not Effect.FAIL:
+                continue
             text = event_reason(event, record)
             hard = text.model_copy(update={"effect": Effect.FAIL})
             known = failed.get(event.node, (record.group.id, ()))[1]
@@ -97,7 +99,7 @@ def judge_category(
     }
     judged = tuple(_judge_node(node, verdicts, now, explained) for node in sorted(set(nodes)))
     measured = [item for item in verdicts if item.group.purpose == "measure"]
-    reasons = [reason for item in measured for reason in item.reasons]
+    reasons = [given for item in measured for given in item.reasons]
     outcomes = {item.outcome for item in measured} | {item.outcome for item in judged}
     if Outcome.FAIL in outcomes:
         outcome = Outcome.FAIL
@@ -143,24 +145,38 @@ def _judge_node(
         reasons = (give("RESULT_MISSING"),)
         return NodeVerdict(node=node, outcome=Outcome.INCONCLUSIVE, reasons=reasons)
     suspect = any(_suspicious(v) for v in bad)
-    reasons = worst_first(_softened(reason) for v in bad for reason in v.reasons)
-    if suspect:
+    own_reasons = [_softened(r) for v in bad for r in v.reasons if _may_be_about(r, node)]
+    if suspect or not own_reasons:
         code = "FABRIC_SUSPECT" if node in now.good else "SUSPECT"
-        reasons = (give(code, effect=Effect.INCONCLUSIVE, group=bad[0].group.id), *reasons)
+        own_reasons.insert(0, _suspicion(code, bad[0], now))
     return NodeVerdict(
         node=node,
         outcome=Outcome.INCONCLUSIVE,
-        reasons=reasons,
+        reasons=worst_first(own_reasons),
         decided_by=bad[0].group.id,
         suspect=suspect,
     )
 
 
-def _softened(reason: ReasonGiven) -> ReasonGiven:
+def _suspicion(code: str, verdict: GroupVerdict, now: Standing) -> ReasonGiven:
+    """Say which group it is about, and who in it is proven to be at fault."""
+    guilty = [node for node in verdict.group.nodes if node in now.failed]
+    text = f"{reason(code).says} (group {verdict.group.id}"
+    text += f", in which {', '.join(guilty)} failed)" if guilty else ")"
+    return give(code, text, effect=Effect.INCONCLUSIVE, group=verdict.group.id)
+
+
+def _may_be_about(given: ReasonGiven, node: str) -> bool:
+    """False for what is known to be about other nodes; an innocent node must not carry it."""
+    named = {entity.node for entity in given.entities if entity.node}
+    return not named or node in named
+
+
+def _softened(given: ReasonGiven) -> ReasonGiven:
     """What failed the group does not fail this node."""
-    if reason.effect is Effect.FAIL:
-        return reason.model_copy(update={"effect": Effect.INCONCLUSIVE})
-    return reason
+    if given.effect is Effect.FAIL:
+        return given.model_copy(update={"effect": Effect.INCONCLUSIVE})
+    return given
 
 
 def _named(verdict: GroupVerdict) -> dict[str, tuple[ReasonGiven, ...]]:

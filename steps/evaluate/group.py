@@ -27,7 +27,7 @@ from steps.documents import (
     RunRecord,
 )
 from steps.evaluate.expressions import explain, judge_bars
-from steps.evaluate.reasons import from_finding, give, worst_first
+from steps.evaluate.reasons import effect_of, from_finding, give, worst_first
 
 _UNREAD = {
     Completeness.CUT_OFF: "LOG_TRUNCATED",
@@ -140,10 +140,11 @@ def _outcome(
 def event_reason(event: NodeEvent, record: RunRecord) -> ReasonGiven:
     """A health event proves something about its own node only; the group is merely cut short."""
     after = format_duration((event.at - record.started).total_seconds())
+    effect = effect_of(event.code)
     return give(
         event.code,
         f"after {after}, {event.source}: {event.text}",
-        effect=Effect.INCONCLUSIVE,
+        effect=Effect.INCONCLUSIVE if effect is Effect.FAIL else effect,
         entities=(Entity(node=event.node),),
         group=record.group.id,
     )

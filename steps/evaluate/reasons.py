@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.reasons import Effect, reason
+from catalog.xids import find_xid
 from steps.documents import Entity, Evidence, Finding, ReasonGiven
 
 _ORDER = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}
@@ -31,6 +32,15 @@ def give(
         group=group,
         remedy=known.remedy,
     )
+
+
+def effect_of(code: str) -> Effect:
+    """Return what a code does by itself; Xids differ by number, application errors fail nothing."""
+    number = code.removeprefix("XID_")
+    if number != code and number.isdecimal():
+        known = find_xid(int(number))
+        return known.effect if known else Effect.INCONCLUSIVE
+    return reason(code).effect
 
 
 def from_finding(finding: Finding, group: str | None = None) -> ReasonGiven:

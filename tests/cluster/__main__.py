@@ -13,6 +13,7 @@ from tests.cluster.dress import DRESSES
 from tests.cluster.lab import Lab
 from tests.cluster.lifecycle import attach, down, prepare, up
 from tests.cluster.processes import alive
+from tests.cluster.rootfs import ensure_python_image
 from tests.cluster.shell import LabError
 from tests.cluster.state import load_state
 
@@ -95,15 +96,14 @@ def _env(_: argparse.Namespace) -> int:
     path = f"{kube_bin('kubectl').parent}:{argo_bin('argo').parent}"
     print(f'export PATH={shlex.quote(path)}:"$PATH"')
     if lab.argo_server is not None:
-        print(
-            f"# for Argo's client to go through the server: ARGO_SERVER={lab.argo_server}"
-            " ARGO_SECURE=false ARGO_TOKEN="
-        )
+        settings = " ".join(f"{key}={value}" for key, value in lab.server_env.items())
+        print(f"# to let Argo's client go through the server: export {settings}")
     return 0
 
 
 def _build(_: argparse.Namespace) -> int:
     prepare()
+    ensure_python_image()
     return 0
 
 

@@ -24,18 +24,24 @@ class Cluster:
 
     Attributes:
         kubeconfig: for programs that are started by a test.
-        argo_server: host and port of an Argo server that asks for no login, or None.
+        server_env: variables that lead Argo's client to an Argo server; empty if there is none.
     """
 
-    def __init__(self, kubeconfig: Path, argo_server: str | None = None) -> None:
+    def __init__(self, kubeconfig: Path, server_env: Mapping[str, str] | None = None) -> None:
         self.kubeconfig = kubeconfig
-        self.argo_server = argo_server
+        self.server_env = dict(server_env or {})
+
+    @property
+    def argo_server(self) -> str | None:
+        """Host and port of the Argo server, if there is one."""
+        return self.server_env.get("ARGO_SERVER")
 
     @property
     def env(self) -> dict[str, str]:
         """This process's environment, pointed at the cluster."""
         path = f"{kube_bin('kubectl').parent}:{argo_bin('argo').parent}:{os.environ['PATH']}"
-        return os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("ARGO_")}
+        return mine | {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     @property
     def node_names(self) -> list[str]:
@@ -95,12 +101,7 @@ class Cluster:
             if self.argo_server is None:
                 raise LabError("this cluster has no Argo server that the tests know of")
             # Without a kubeconfig, so that nothing can go past the server.
-            env |= {
-                "KUBECONFIG": os.devnull,
-                "ARGO_SERVER": self.argo_server,
-                "ARGO_SECURE": "false",
-                "ARGO_TOKEN": "",
-            }
+            env |= self.server_env | {"KUBECONFIG": os.devnull}
         argv = [_client(argo_bin("argo")), *words]
         return run(argv, stdin=stdin, timeout=timeout, env=env, check=False)
 

@@ -1,8 +1,8 @@
 """Fixtures of the tests that need a cluster.
 
-With KUBECONFIG set, that cluster is used as it is and nothing is started or stopped. A lab that
-was started by hand is used and left running. Otherwise the first test that asks starts a lab, and
-the end of the session stops it.
+With KUBECONFIG set, that cluster is used as it is and nothing is started or stopped; ARGO_SERVER
+and its like may name its Argo server. A lab that was started by hand is used and left running.
+Otherwise the first test that asks starts a lab, and the end of the session stops it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     running = attach()
     chosen = os.environ.get("KUBECONFIG")
     if chosen and not (running and Path(chosen) == running.kubeconfig):
-        yield Cluster(Path(chosen), os.environ.get("ARGO_SERVER"))
+        argo = {key: value for key, value in os.environ.items() if key.startswith("ARGO_")}
+        yield Cluster(Path(chosen), argo)
     elif running is not None and not running.state.owner_pid:
         yield running
     else:

@@ -6,15 +6,15 @@ own build cache then resumes where it stopped.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.cluster.config import cache_dir
+from tests.cluster.locks import exclusive
 from tests.cluster.recipes import Part, go_env, parts
 from tests.cluster.shell import LabError, say, tail
 
@@ -40,26 +40,16 @@ def build_all() -> None:
             "the lab's binaries are not in the cache, and building them needs Go 1.25 or newer: "
             "program not found: go"
         )
-    with _only_builder():
+    with only_builder():
         for part in parts():
             if part.missing():
                 _build(part)
 
 
-@contextmanager
-def _only_builder() -> Iterator[None]:
-    """Keep two processes from building the same thing at once."""
-    with (cache_dir() / "build.lock").open("w") as lock:
-        deadline = time.monotonic() + BUILD_SECONDS
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LabError("another process has been building for an hour") from None
-                time.sleep(1)
-        yield
+def only_builder() -> AbstractContextManager[None]:
+    """Keep two processes from building into the cache at once."""
+    problem = "another process has been building for an hour"
+    return exclusive(cache_dir() / "build.lock", wait=BUILD_SECONDS, problem=problem)
 
 
 def _build(part: Part) -> None:

@@ -18,8 +18,9 @@ class Lab(Cluster):
     """A running lab: a cluster whose nodes can be dressed, stopped and healed."""
 
     def __init__(self, state: State) -> None:
-        server = f"127.0.0.1:{ARGO_SERVER_PORT}" if "argo-server" in state.processes else None
-        super().__init__(pki.kubeconfig("admin"), server)
+        server = {"ARGO_SERVER": f"127.0.0.1:{ARGO_SERVER_PORT}", "ARGO_SECURE": "false"}
+        has_server = "argo-server" in state.processes
+        super().__init__(pki.kubeconfig("admin"), server if has_server else None)
         self.state = state
 
     @property

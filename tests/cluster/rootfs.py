@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 from tests.cluster.config import PYTHON_IMAGE, cache_dir
+from tests.cluster.gobuild import only_builder
 from tests.cluster.images import image_id, import_rootfs
 from tests.cluster.packages import program
 from tests.cluster.shell import LabError, run, say
@@ -25,6 +26,13 @@ def ensure_python_image() -> str:
     """Make the base image if the store lacks it and return its tag."""
     if image_id(PYTHON_IMAGE) is not None:
         return PYTHON_IMAGE
+    with only_builder():
+        if image_id(PYTHON_IMAGE) is None:
+            _make()
+    return PYTHON_IMAGE
+
+
+def _make() -> None:
     say(f"making the base image {PYTHON_IMAGE} (about a minute)")
     directory = cache_dir() / "rootfs"
     _remove(directory)
@@ -36,7 +44,6 @@ def ensure_python_image() -> str:
     finally:
         _remove(directory)
     say("made the base image")
-    return PYTHON_IMAGE
 
 
 def _bootstrap(directory: Path) -> None:

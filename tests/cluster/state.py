@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 from tests.cluster.config import state_dir
+from tests.cluster.locks import exclusive
 from tests.cluster.shell import LabError, run
 
 
@@ -110,16 +109,7 @@ def remove_state_dir() -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@contextmanager
-def changing_lab() -> Iterator[None]:
-    """Let one process at a time start or stop the lab.
-
-    Raises:
-        LabError: another process is at it.
-    """
-    with state_dir().with_suffix(".lock").open("w") as lock:
-        try:
-            flock(lock, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            raise LabError("another process is starting or stopping the lab just now") from None
-        yield
+def changing_lab() -> AbstractContextManager[None]:
+    """Let one process at a time start or stop the lab."""
+    problem = "another process is starting or stopping the lab just now"
+    return exclusive(state_dir().with_suffix(".lock"), wait=0, problem=problem)

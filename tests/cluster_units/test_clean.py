@@ -53,7 +53,7 @@ def test_clean_that_cannot_says_what_still_holds_gpus(cluster: FakeCluster) -> N
     pod = thing("Pod", spec={"nodeName": "gpu-07", "containers": containers})
     cluster.put(pod)
     cluster.deaf.add(pod["metadata"]["name"])
-    with pytest.raises(ClusterError, match="INFRA_CLEANUP.* on gpu-07, holds 8 GPUs"):
+    with pytest.raises(ClusterError, match=r"INFRA_CLEANUP.* on gpu-07, holds 8 GPUs"):
         clean.clean_step("configmap:ns/certify")
     # It is asked once; asking again and again changes nothing.
     assert len(cluster.deleted) == 1

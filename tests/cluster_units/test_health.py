@@ -220,5 +220,6 @@ def test_rule_that_cannot_work_is_refused_before_anything_runs(expression: str, 
 
 @pytest.mark.parametrize("rule", default_rules(), ids=lambda rule: rule.name)
 def test_default_rules_bear_nodes_with_nothing_in_them(rule: Any) -> None:
+    bare: dict[str, Any]
     for bare in ({}, {"spec": {}, "status": {}}, {"spec": None, "status": None}):
         assert rule.holds({"metadata": {"name": "a"}, **bare}) is False

@@ -75,7 +75,7 @@ def test_last_line_without_a_newline_is_kept() -> None:
 
 def test_words_of_the_kubelet_are_no_output() -> None:
     cluster = FakeCluster()
-    cluster.logs = lambda *_, **__: iter([b"unable to retrieve container logs for containerd://1"])  # type: ignore[method-assign,assignment]
+    cluster.logs = lambda *_, **__: iter([b"unable to retrieve container logs for containerd://1"])  # type: ignore[method-assign]
     assert stream(cluster).data() == b""
 
 
@@ -91,7 +91,7 @@ def test_output_that_cannot_be_read_to_its_end_is_truncated() -> None:
 
 def test_stream_of_a_pod_that_still_runs_is_not_waited_for() -> None:
     class Quiet(FakeCluster):
-        def logs(self, *_: object, **__: object) -> Iterator[bytes]:  # type: ignore[override]
+        def logs(self, *_: object, **__: object) -> Iterator[bytes]:
             yield b"2026-03-04T05:06:07.000000001Z hello\n"
             time.sleep(1)
 

@@ -229,7 +229,7 @@ def test_cordon_in_mid_run_ends_the_run_and_names_that_node_only() -> None:
 
 def test_node_that_leaves_the_cluster_is_not_blamed() -> None:
     cluster = FakeCluster(*NODES)
-    cluster.before_look = when_runs("launcher", lambda c: c.objects.pop(("Node", "gpu-b"), None))  # type: ignore[arg-type,return-value]
+    cluster.before_look = when_runs("launcher", lambda c: c.objects.pop(("Node", "gpu-b"), None))  # type: ignore[arg-type]
     record = run(cluster, job()).record
     assert [failure.code for failure in record.failures] == ["INFRA_NODE_GONE"]
     assert record.events == ()
@@ -514,14 +514,12 @@ def test_directory_store_is_refused(tmp_path: Path) -> None:
 
 def test_health_rule_of_the_user_ends_the_run() -> None:
     cluster = FakeCluster(*NODES)
-    rule = {
-        "name": "maintenance",
-        "expression": 'has(node.metadata.labels.maintenance) && node.metadata.labels.maintenance == "yes"',
-    }
+    expression = "has(node.metadata.labels.repair) && node.metadata.labels.repair == 'yes'"
+    rule = {"name": "maintenance", "expression": expression}
     what = job(options={"nodeHealth": setting([rule])})
 
     def mark(c: FakeCluster) -> None:
-        c.objects["Node", "gpu-b"]["metadata"]["labels"]["maintenance"] = "yes"
+        c.objects["Node", "gpu-b"]["metadata"]["labels"]["repair"] = "yes"
 
     cluster.before_look = when_runs("launcher", mark)
     record = run(cluster, what).record

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.reasons import Effect
 from steps.documents import (
+    Completeness,
     Entity,
     Finding,
     Group,
@@ -118,6 +120,38 @@ def test_event_fails_its_own_node_and_pairs_find_the_other_one() -> None:
     assert by_name["node-8"].reason == "HardwareFailureDetected"
     assert by_name["node-3"].reason == "ThresholdViolation"
     assert sum(outcome is Outcome.PASS for outcome in outcomes(verdict).values()) == 6
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("XID_13", Outcome.PASS),
+        ("XID_43", Outcome.PASS),
+        ("XID_999", Outcome.INCONCLUSIVE),
+        ("XID_79", Outcome.FAIL),
+    ],
+)
+def test_event_fails_its_node_only_when_its_code_does(code: str, outcome: Outcome) -> None:
+    pair = group(["node-1", "node-2"])
+    of = plan([pair])
+    event = NodeEvent(node="node-1", at=START, code=code, source="kernel log", text="Xid")
+    runs = [Run(of.categories[0].parts[0], pair, record(pair, events=[event]), measured(400.0))]
+    verdict = evaluate(of, of.categories[0], runs)
+    assert outcomes(verdict)["node-1"] is outcome
+    assert outcomes(verdict)["node-2"] is not Outcome.FAIL
+
+
+def test_innocent_partner_does_not_carry_the_code_of_the_culprit() -> None:
+    pair = group(["node-1", "node-2"])
+    of = plan([pair])
+    event = NodeEvent(node="node-1", at=START, code="XID_79", source="kernel log", text="Xid 79")
+    cut = record(pair, RunOutcome.HARDWARE, events=[event])
+    runs = [Run(of.categories[0].parts[0], pair, cut, measured(60.0, Completeness.CUT_OFF))]
+    verdict = evaluate(of, of.categories[0], runs)
+    innocent = next(node for node in verdict.nodes if node.node == "node-2")
+    assert "XID_79" not in {given.code for given in innocent.reasons}
+    assert innocent.outcome is Outcome.INCONCLUSIVE
+    assert "node-1 failed" in innocent.reasons[0].message
 
 
 def test_finding_that_names_one_node_fails_that_node() -> None:

@@ -1,0 +1,100 @@
+"""Waiting for nodes and places: in order, one at a time, past holders that died."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from steps.cluster.leases import Leases, place_names
+from tests.cluster_units.fake import FakeCluster
+
+
+def leases(cluster: FakeCluster, holder: str, duration: float = 60) -> Leases:
+    return Leases(cluster, "certify", holder, None, duration=duration)
+
+
+def no_wait(_: float) -> bool:
+    return True
+
+
+def test_node_is_held_by_one_run_at_a_time() -> None:
+    cluster = FakeCluster()
+    one, other = leases(cluster, "one"), leases(cluster, "other")
+    assert one.take(["b", "a"], [], no_wait, 0.01) is None
+    assert other.take(["b"], [], no_wait, 0.01) == "node b, which one holds"
+    one.release()
+    assert cluster.objects == {}
+    assert leases(cluster, "third").take(["b"], [], no_wait, 0.01) is None
+
+
+def test_waiting_run_goes_on_when_the_holder_is_done() -> None:
+    cluster = FakeCluster()
+    one, other = leases(cluster, "one"), leases(cluster, "other")
+    one.take(["a"], [], no_wait, 0.01)
+    threading.Timer(0.2, one.release).start()
+    stop = threading.Event()
+    before = time.monotonic()
+    assert other.take(["a"], [], stop.wait, 0.02) is None
+    assert time.monotonic() - before > 0.1
+    other.release()
+
+
+def test_lease_of_a_dead_holder_runs_out() -> None:
+    cluster = FakeCluster()
+    dead = leases(cluster, "dead", duration=1)
+    dead._renew_one = lambda name: None  # type: ignore[method-assign]
+    dead.take(["a"], [], no_wait, 0.01)
+    stop = threading.Event()
+    other = leases(cluster, "other", duration=1)
+    assert other.take(["a"], [], stop.wait, 0.05) is None
+    dead.release()
+    assert cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == "other"
+    other.release()
+
+
+def test_lease_of_a_living_holder_does_not_run_out() -> None:
+    cluster = FakeCluster()
+    one = leases(cluster, "one", duration=1)
+    one.take(["a"], [], no_wait, 0.01)
+    tries = iter(range(30))
+
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return next(tries, None) is None
+
+    other = leases(cluster, "other", duration=1)
+    assert other.take(["a"], [], wait, 0.05) == "node a, which one holds"
+    one.release()
+
+
+def test_no_more_runs_than_places() -> None:
+    cluster = FakeCluster()
+    places = place_names("certify", "diagnostics/dcgm-level1", 2)
+    runs = [leases(cluster, f"run-{number}") for number in range(3)]
+    assert runs[0].take(["a"], places, no_wait, 0.01) is None
+    assert runs[1].take(["b"], places, no_wait, 0.01) is None
+    assert runs[2].take(["c"], places, no_wait, 0.01) == "a free place (maxConcurrent)"
+    runs[0].release()
+    again = leases(cluster, "again")
+    assert again.take(["c"], places, no_wait, 0.01) is None
+    assert place_names("certify", "x", 0) == []
+
+
+def test_overlapping_groups_never_wait_for_each_other_for_ever() -> None:
+    cluster = FakeCluster()
+    done: list[str] = []
+
+    def run(holder: str, nodes: list[str]) -> None:
+        mine = leases(cluster, holder)
+        assert mine.take(nodes, [], threading.Event().wait, 0.005) is None
+        time.sleep(0.02)
+        mine.release()
+        done.append(holder)
+
+    groups = {"one": ["a", "b"], "two": ["b", "a"], "three": ["c", "b"], "four": ["c", "a"]}
+    threads = [threading.Thread(target=run, args=item) for item in groups.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(done) == sorted(groups)
