@@ -16,7 +16,7 @@ from pydantic import Field
 
 from catalog.entry import BarTemplate, Entry
 from catalog.errors import InputError, Place
-from catalog.expressions import check_threshold
+from catalog.expressions import Expression, check_threshold, code_of
 from catalog.model import Model, suggestion
 from catalog.resolved import Bar, Origin, Setting
 
@@ -53,11 +53,15 @@ class Reference(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What a bar depends on besides entry, stage and group size."""
+    """What a bar depends on besides entry, stage and group size.
+
+    Attributes:
+        gpus_per_node: None where nobody knows; bars over it are left out then, with a note.
+    """
 
     platform: str
     gpu_architecture: str
-    gpus_per_node: int
+    gpus_per_node: int | None
     instance_type: str | None = None
     profile: str | None = None
 
@@ -123,7 +127,8 @@ def bars_for(
     ``replaceBars``.
 
     Returns:
-        The bars, and why bars are missing: NO_THRESHOLD with a message for each.
+        The bars, and why bars are missing, a code and a message for each: NO_THRESHOLD, or
+        BAR_LEFT_OUT where that is no more than a note.
 
     Raises:
         InputError: no such stage.
@@ -140,6 +145,10 @@ def bars_for(
             continue
         if template.stages and stage not in template.stages:
             continue
+        if "gpusPerNode" in template.uses and hardware.gpus_per_node is None:
+            why = f"{template.expression}: the GPUs per node are not known"
+            missing.append(("BAR_LEFT_OUT" if template.optional else "NO_THRESHOLD", why))
+            continue
         reference = None
         if "reference" in template.uses:
             figure = "busBandwidthGBps" if entry.tool == "nccl" else template.key
@@ -154,21 +163,23 @@ def bars_for(
     if thresholds:
         place = Place(thresholds.origin.file, thresholds.origin.line)
         for key, text in own.items():
-            check_threshold(key, text, entry.tool, place)
-            code = _code(entry, key)
+            code = _code(entry, key, check_threshold(key, text, entry.tool, place))
             bars.append(Bar(key=key, expression=text, code=code, origin=thresholds.origin))
     return tuple(bars), tuple(missing)
 
 
-def _bar(template: BarTemplate, stage: str, hardware: Hardware, reference: Reference | None) -> Bar:
-    rules = find_stage(stage)
-    known = {
-        "fraction": rules.fraction,
-        "maxDip": rules.max_dip,
-        "maxStepTimeSpread": rules.max_step_time_spread,
-        "minSteps": float(rules.min_steps),
-        "gpusPerNode": float(hardware.gpus_per_node),
+def stage_values(stage: Stage) -> dict[str, float]:
+    """Return the numbers that a stage puts into bars, by the name that bars use."""
+    return {
+        "fraction": stage.fraction,
+        "maxDip": stage.max_dip,
+        "maxStepTimeSpread": stage.max_step_time_spread,
+        "minSteps": float(stage.min_steps),
     }
+
+
+def _bar(template: BarTemplate, stage: str, hardware: Hardware, reference: Reference | None) -> Bar:
+    known = {**stage_values(find_stage(stage)), "gpusPerNode": float(hardware.gpus_per_node or 0)}
     source = None
     if reference:
         known["reference"] = reference.value
@@ -201,11 +212,9 @@ def _mnnvl(hardware: Hardware, options: Mapping[str, Setting]) -> bool:
     return hardware.gpu_architecture in {"gb200", "gb300"}
 
 
-def _code(entry: Entry, key: str) -> str:
-    """Name the detail code of a threshold of the user's own by what the key measures."""
-    for template in entry.bars:
-        if template.key == key:
-            return template.code
-    if entry.tool == "nccl":
-        return "NCCL_HIGH_LATENCY" if key == "smallMessageLatencyUs" else "NCCL_LOW_BANDWIDTH"
-    return "TRAIN_SLOW" if entry.tool == "training" else "ThresholdViolation"
+def _code(entry: Entry, key: str, expression: Expression) -> str:
+    """Name the code of a threshold of the user's own: that of the bar it replaces, if any."""
+    own = code_of(key, expression, entry.tool)
+    if own == "FIGURE_MISSING":
+        return own
+    return next((template.code for template in entry.bars if template.key == key), own)

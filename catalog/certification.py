@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from catalog.model import Model
 from catalog.quantity import parse_duration, parse_quantity, parse_size
@@ -31,10 +31,48 @@ def _checked(reader: Any) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _says(text: str) -> Any:
+    return Field(description=text)
+
+
+def _bytes(value: Any) -> Any:
+    """Read a plain number as bytes."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _size(text: str) -> str:
+    if not FEWEST_BYTES <= parse_size(text) <= MOST_BYTES:
+        raise ValueError(f"must be from 8 bytes, where sweeps begin, to 1T, not {text!r}")
+    return text
+
+
+def _image(text: str) -> str:
+    if not text.isprintable() or any(char.isspace() for char in text):
+        raise ValueError(f"must be an image reference without blanks, not {text!r}")
+    return text
+
+
+def _threshold(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"must be an expression: write value >= {value}")
+    return value
+
+
+MOST_NODES = 100_000
+"""More nodes than any cluster has."""
+FEWEST_BYTES, MOST_BYTES = 8, 2**40
+"""Bounds of a message: sweeps begin at 8 bytes, and no GPU has the memory for more than 1T."""
+
 Duration = Annotated[str, _checked(parse_duration)]
-Size = Annotated[str, _checked(parse_size)]
+Size = Annotated[
+    str, BeforeValidator(_bytes, json_schema_input_type=str | int), AfterValidator(_size)
+]
+Image = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_image)]
+Threshold = Annotated[str, BeforeValidator(_threshold)]
 Quantity = Annotated[str | int, _checked(parse_quantity)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+Nodes = Annotated[int, Field(ge=1, le=MOST_NODES, strict=True)]
+Devices = Annotated[int, Field(ge=1, le=128, strict=True)]
+Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 TestScale = Literal["full-scale", "intra-rack", "intra-node", "diagnose"]
 
@@ -148,53 +186,86 @@ class HealthRule(Model):
 
 
 class Options(Model):
-    """What can be set for every category, or for one; None means not set.
+    """What can be set for every category, or for one; None means not set."""
 
-    Attributes:
-        nodes_per_job: size of a group; default all usable nodes.
-        gpus_per_node: GPUs to use on each node, also the least a node must have.
-        mlnx_per_node: NIC devices per node; 0 requests none.
-        nic_resource_name: extended resource of the NICs.
-        rdma_device_access: how ranks reach /dev/infiniband.
-        enable_mnnvl: ``enableMNNVL`` outside: NVLink across nodes.
-        thresholds: bars of one's own, by key; each replaces the stage's bar of that key, or all
-            of them when ``replaceBars`` is true.
-        env: environment variables, merged by name over the profile's.
-        isolate: follow failed groups by pair runs.
-        node_health: rules beside the default ones.
-    """
-
-    nodes_per_job: Count | None = None
-    gpus_per_node: Count | None = None
-    mlnx_per_node: Annotated[int, Field(ge=0, strict=True)] | None = None
-    nic_resource_name: Annotated[str, Field(max_length=253, pattern=r"^[^/]+/.+$")] | None = None
-    rdma_device_access: Literal["devicePlugin", "hostPath"] | None = None
-    enable_mnnvl: Annotated[Flag | None, Field(alias="enableMNNVL")] = None
-    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    image_pull_secrets: tuple[SecretReference, ...] | None = None
-    resources: Resources | None = None
-    test_scale: TestScale | None = None
-    max_bytes: Size | None = None
-    num_iterations: Count | None = None
-    num_cycles: Count | None = None
-    thresholds: dict[str, str] | None = None
-    replace_bars: Flag | None = None
-    max_concurrent: Annotated[int, Field(ge=0, strict=True)] | None = None
-    min_group_size: Count | None = None
-    timeout_per_job: Duration | None = None
-    measurement_timeout: Duration | None = None
-    repeat_count: Count | None = None
-    max_steps: Count | None = None
-    exit_duration_mins: Count | None = None
-    startup_stall_timeout_seconds: Count | None = None
-    source_repo: Annotated[str, Field(pattern=r"^(https|ssh)://.+", max_length=2048)] | None = None
-    workload_metadata: WorkloadMetadata | None = None
-    placement: Literal["Pinned"] | None = None
-    profile: str | None = None
-    topology_key: str | None = None
-    env: dict[str, str] | None = None
-    isolate: Flag | None = None
-    node_health: tuple[HealthRule, ...] | None = None
+    nodes_per_job: Annotated[
+        Nodes | None, _says("nodes of a group; lowered to what is there; default all usable nodes")
+    ] = None
+    gpus_per_node: Annotated[
+        Devices | None, _says("GPUs to use on each node, also the fewest that a node must have")
+    ] = None
+    mlnx_per_node: Annotated[
+        int | None,
+        Field(ge=0, le=128, strict=True),
+        _says("network devices to request for each node; 0 requests none"),
+    ] = None
+    nic_resource_name: Annotated[
+        str | None,
+        Field(max_length=253, pattern=r"^[^/]+/.+$"),
+        _says("extended resource of the network devices"),
+    ] = None
+    rdma_device_access: Annotated[
+        Literal["devicePlugin", "hostPath"] | None, _says("how ranks reach /dev/infiniband")
+    ] = None
+    enable_mnnvl: Annotated[
+        Flag | None, Field(alias="enableMNNVL"), _says("use NVLink across nodes")
+    ] = None
+    image: Annotated[Image | None, _says("image of the test")] = None
+    image_pull_secrets: Annotated[
+        tuple[SecretReference, ...] | None, _says("Secrets for pulling the image")
+    ] = None
+    resources: Annotated[
+        Resources | None, _says("CPU and memory limits and requests of a worker pod")
+    ] = None
+    test_scale: Annotated[
+        TestScale | None, _says("which nodes form a group; diagnose screens in small groups")
+    ] = None
+    max_bytes: Annotated[Size | None, _says("largest message of the sweep: 16G, or bytes")] = None
+    num_iterations: Annotated[Count | None, _says("timed operations for each message size")] = None
+    num_cycles: Annotated[Count | None, _says("times that the sweep is run")] = None
+    thresholds: Annotated[
+        dict[str, Threshold] | None,
+        _says("bars of your own by key, CEL; each replaces the bar of its key"),
+    ] = None
+    replace_bars: Annotated[
+        Flag | None, _says("true: thresholds replace all bars of the stage")
+    ] = None
+    max_concurrent: Annotated[
+        int | None, Field(ge=0, le=MOST_NODES, strict=True), _says("groups at once; 0 is no bound")
+    ] = None
+    min_group_size: Annotated[Nodes | None, _says("smallest group of testScale diagnose")] = None
+    timeout_per_job: Annotated[Duration | None, _says("after which a job is stopped")] = None
+    measurement_timeout: Annotated[
+        Duration | None, _says("how long to wait for the measurement of a job that has ended")
+    ] = None
+    repeat_count: Annotated[
+        int | None, Field(ge=1, le=100, strict=True), _says("times that every group is run")
+    ] = None
+    max_steps: Annotated[Count | None, _says("training steps")] = None
+    exit_duration_mins: Annotated[
+        Count | None, _says("minutes after which training ends itself")
+    ] = None
+    startup_stall_timeout_seconds: Annotated[
+        Count | None, _says("seconds without a first step after which training counts as stalled")
+    ] = None
+    source_repo: Annotated[
+        str | None,
+        Field(pattern=r"^(https|ssh)://.+", max_length=2048),
+        _says("repository of the training code"),
+    ] = None
+    workload_metadata: Annotated[
+        WorkloadMetadata | None, _says("labels for the jobs, for example a Kueue queue")
+    ] = None
+    placement: Annotated[Literal["Pinned"] | None, _says("jobs run on the planned nodes")] = None
+    profile: Annotated[str | None, _says("hardware profile, instead of the detected one")] = None
+    topology_key: Annotated[str | None, _says("node label by which groups stay together")] = None
+    env: Annotated[
+        dict[str, str] | None, _says("environment variables, merged by name over the profile's")
+    ] = None
+    isolate: Annotated[Flag | None, _says("follow failed groups by pair runs")] = None
+    node_health: Annotated[
+        tuple[HealthRule, ...] | None, _says("node health rules beside the default ones")
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -252,7 +323,7 @@ class Limits(Model):
         deadline: after which nothing new starts and what runs is stopped.
     """
 
-    node_cap: Count = 1024
+    node_cap: Nodes = 1024
     deadline: Duration = "24h"
 
 

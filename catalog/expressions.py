@@ -2,17 +2,17 @@
 
 cel-python checks only syntax and mixes int and double in some operand orders but not in others.
 Here an expression is refused before anything runs when it names an unknown figure, mixes types
-in arithmetic, or gives no boolean; comparisons between int and double work in both orders, as
-the CEL specification (and NVCRE) has it.
+in arithmetic, gives no boolean, or gives the same whatever is measured; comparisons between int
+and double work in both orders, as the CEL specification (and NVCRE) has it. A division by zero and
+a result that is no finite number are errors, since every comparison with them means nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from celpy import celtypes
 from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError, base_functions
 
+from catalog.cel_operators import OPERATORS, kind_of
 from catalog.errors import ExpressionError, Place
 from catalog.figures import FigureType, figures_of
 from catalog.model import suggestion
@@ -30,13 +31,23 @@ from catalog.model import suggestion
 MAX_LENGTH = 2048
 """Longest expression, as in NVCRE's CRD."""
 
+MAX_KEYS = 200
+"""Characters of a list of the keys that a map has."""
+
 _KEYED = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)\s*:(?!:)\s*(.+)", re.DOTALL)
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_NUMBER = re.compile(r"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*")
 _MACROS = {"all", "exists", "exists_one", "map", "filter"}
 _FUNCTIONS = {*base_functions, "has", "dyn", *_MACROS}
-_NUMBERS = (celtypes.IntType, celtypes.UintType, celtypes.DoubleType)
+
+_KEYLESS = ("no such member in mapping", "no such key")
 
 # re2 and celpy log every bad pattern and every evaluation to stderr.
 logging.getLogger("celpy").setLevel(logging.CRITICAL)
+
+
+class NotFiniteError(ExpressionError):
+    """A division by zero, or a number outside the range of a double or a 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class Expression:
         """Evaluate on plain numbers, strings, lists and maps.
 
         Raises:
+            NotFiniteError: a part of it is no finite number.
             ExpressionError: a name has no value, a key is missing, or the result is no boolean.
         """
         missing = sorted(self.names - set(values))
@@ -66,12 +78,44 @@ class Expression:
         try:
             result = self._runner.evaluate(activation)
         except CELEvalError as error:
-            raise ExpressionError(_reason(error)) from error
-        except (ArithmeticError, ValueError, TypeError, KeyError, RecursionError) as error:
+            kind = NotFiniteError if _is_arithmetic(error) else ExpressionError
+            keys = [values[name] for name in sorted(self.names)]
+            raise kind(_reason(error, [key for key in keys if isinstance(key, Mapping)])) from error
+        except ArithmeticError as error:
+            raise NotFiniteError(str(error) or type(error).__name__) from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ExpressionError(str(error) or type(error).__name__) from error
         if not isinstance(result, celtypes.BoolType):
-            raise ExpressionError(f"the result is {_kind(result)}, not a boolean")
+            raise ExpressionError(f"the result is {kind_of(result)}, not a boolean")
         return bool(result)
+
+    @property
+    def constant(self) -> bool:
+        """True when it gives the same whatever is measured: ``1 == 1``, ``true || value > 1.0``.
+
+        It is evaluated with every name unknown. An unknown part is an error, which CEL only
+        swallows where the other part of ``||`` or ``&&`` decides alone; and ``has()``, of which
+        nothing can be said in this way.
+        """
+        if not self.names:
+            return True
+        if "has" in self.called:
+            return False
+        try:
+            self._runner.evaluate({})
+        except (CELEvalError, ArithmeticError, ValueError, TypeError, KeyError, RecursionError):
+            return False
+        return True
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Names of the functions and macros that it calls."""
+        return frozenset(_called(self._tree))
+
+    @property
+    def indexes(self) -> bool:
+        """True when it reads a value out of a map, as in ``busBandwidthAtGBps["16G"]``."""
+        return any(any(self._tree.find_data(kind)) for kind in ("member_index", "member_dot"))
 
     def with_values(self, values: Mapping[str, Any]) -> str:
         """Return the text with every value put in: ``373.2 >= 0.92 * 386.6``."""
@@ -128,12 +172,16 @@ def compile_expression(
         if name not in names:
             hint = suggestion(name, names) or f"known: {', '.join(sorted(names))}"
             raise ExpressionError(f"names unknown {name!r}: {text}", place, hint)
-    for function in sorted(_called(expression._tree)):
+    for function in sorted(expression.called):
         if function not in _FUNCTIONS:
             near = suggestion(function, _FUNCTIONS)
             raise ExpressionError(f"calls unknown function {function!r}: {text}", place, near)
+    for literal in expression._tree.scan_values(_is_endless):
+        raise ExpressionError(f"holds {literal}, which is too great for a number: {text}", place)
     try:
         expression.evaluate(names)
+    except NotFiniteError:
+        pass  # With other values it may be finite: 1.0 / (value - 1.5).
     except ExpressionError as error:
         raise ExpressionError(f"{error.message}: {text}", place) from error
     return expression
@@ -150,8 +198,14 @@ def check_threshold(key: str, text: str, tool: str, place: Place | None = None) 
 
     Raises:
         ExpressionError: see `compile_expression`; also when ``value`` is used and the key is no
-            figure of the tool.
+            figure of the tool, the key is no identifier, ``has()`` is used, or the result is the
+            same whatever is measured.
     """
+    if not _KEY.fullmatch(key):
+        hint = "a key is a letter and then letters and digits"
+        raise ExpressionError(f"{key!r} is no threshold key", place, hint)
+    if _NUMBER.fullmatch(text):
+        raise ExpressionError(f"is a number, not a test: {text}", place, f"write value >= {text}")
     figures = figures_of(tool)
     samples = sample_values(figures)
     uses_value = re.search(r"\bvalue\b", text) is not None
@@ -160,7 +214,37 @@ def check_threshold(key: str, text: str, tool: str, place: Place | None = None) 
         raise ExpressionError(f"{key!r} is no figure of {tool}", place, hint)
     if uses_value:
         samples["value"] = samples[key]
-    return compile_expression(text, samples, place)
+    expression = compile_expression(text, samples, place)
+    if "has" in expression.called:
+        # Absent is not slow: a false has() would read as a bar that is not met.
+        maps = [name for name in sorted(expression.names) if isinstance(samples[name], Mapping)]
+        hint = f'read a size that the run has, {maps[0] if maps else "a map"}["16G"]; '
+        hint += "a size that is missing is INCONCLUSIVE by itself"
+        raise ExpressionError(f"has() is no test of a figure: {text}", place, hint)
+    if expression.constant:
+        raise ExpressionError(f"tests nothing, it is the same whatever is measured: {text}", place)
+    return expression
+
+
+def code_of(key: str, expression: Expression, tool: str) -> str:
+    """Name the reason code of a false expression by what it tests.
+
+    Which message sizes there are is a matter of the run, not of its speed. The unit of the figures
+    tells bandwidth from time.
+    """
+    figures = figures_of(tool)
+    names = {key if name == "value" else name for name in expression.names}
+    read = [figures[name] for name in sorted(names) if name in figures]
+    if read and all(figure.type == "map" for figure in read) and not expression.indexes:
+        return "FIGURE_MISSING"
+    units = {figure.unit for figure in read}
+    if tool == "nccl":
+        if names == {"wrongCount"}:
+            return "NCCL_DATA_CORRUPTION"
+        if units & {"GB/s", "ratio"}:
+            return "NCCL_LOW_BANDWIDTH"
+        return "NCCL_HIGH_LATENCY" if "us" in units else "ThresholdViolation"
+    return "TRAIN_SLOW" if tool == "training" and "count" not in units else "ThresholdViolation"
 
 
 def sample_values(figures: Mapping[str, FigureType]) -> dict[str, Any]:
@@ -202,58 +286,15 @@ def _to_cel(value: Any) -> Any:  # noqa: PLR0911  (one return for each type of t
     return None if value is None else celtypes.ListType([_to_cel(item) for item in value])
 
 
-def _compare(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    """Compare numbers of any numeric type, and other values only with their own type."""
-
-    def compare(left: Any, right: Any) -> Any:
-        for side in (left, right):
-            if isinstance(side, CELEvalError):
-                return side
-        if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
-            plain = [
-                float(x) if isinstance(x, celtypes.DoubleType) else int(x) for x in (left, right)
-            ]
-            return celtypes.BoolType(function(*plain))
-        if isinstance(left, celtypes.BoolType) != isinstance(right, celtypes.BoolType):
-            raise TypeError(f"cannot compare {_kind(left)} with {_kind(right)}")
-        result = function(left, right)
-        return NotImplemented if result is NotImplemented else celtypes.BoolType(bool(result))
-
-    return compare
+def _is_endless(token: Any) -> bool:
+    if not isinstance(token, lark.Token) or token.type != "FLOAT_LIT":
+        return False
+    return not math.isfinite(float(token))
 
 
-def _plain(number: Any) -> int | float:
-    return float(number) if isinstance(number, celtypes.DoubleType) else int(number)
-
-
-def _arithmetic(name: str) -> Callable[[Any, Any], Any]:
-    """Refuse to mix int and double, as every other CEL engine does; cel-python mixes one way."""
-    original: Callable[[Any, Any], Any] = base_functions[name]
-
-    def compute(left: Any, right: Any) -> Any:
-        if (
-            isinstance(left, _NUMBERS)
-            and isinstance(right, _NUMBERS)
-            and isinstance(left, celtypes.DoubleType) != isinstance(right, celtypes.DoubleType)
-        ):
-            whole = right if isinstance(left, celtypes.DoubleType) else left
-            return CELEvalError(
-                f"mixes a whole number and a decimal; write {int(whole)}.0", TypeError
-            )
-        return original(left, right)
-
-    return compute
-
-
-_OVERRIDES: dict[str, Callable[..., Any]] = {
-    "_<_": _compare(operator.lt),
-    "_<=_": _compare(operator.le),
-    "_>_": _compare(operator.gt),
-    "_>=_": _compare(operator.ge),
-    "_==_": _compare(operator.eq),
-    "_!=_": _compare(operator.ne),
-    **{name: _arithmetic(name) for name in ("_+_", "_-_", "_*_", "_/_")},
-}
+def _is_arithmetic(error: CELEvalError) -> bool:
+    kind = error.args[1] if len(error.args) > 1 else None
+    return isinstance(kind, type) and issubclass(kind, ArithmeticError)
 
 
 @cache
@@ -266,7 +307,7 @@ def _compile(text: str) -> Expression:
     environment = _environment()
     tree = environment.compile(text)
     names = frozenset(str(token) for token in _free_names(tree))
-    return Expression(text, names, tree, environment.program(tree, functions=_OVERRIDES))
+    return Expression(text, names, tree, environment.program(tree, functions=OPERATORS))
 
 
 def _free_names(
@@ -298,24 +339,14 @@ def _called(tree: lark.Tree[lark.Token]) -> set[str]:
     return called | {str(node.children[1]) for node in tree.find_data("member_dot_arg")}
 
 
-def _reason(error: CELEvalError) -> str:
+def _reason(error: CELEvalError, maps: Iterable[Mapping[str, Any]] = ()) -> str:
     """Shorten celpy's text, which dumps the activation and its own type names."""
     text = str(error.args[0]) if error.args else str(error)
-    if "no such member in mapping" in text or "no such key" in text:
+    if any(says in text for says in _KEYLESS):
         key = (error.args[2] if len(error.args) > 2 else None) or ()
-        return f"there is no value for {' '.join(map(str, key)) or 'a key'}"
+        there = ", ".join(dict.fromkeys(str(name) for values in maps for name in values))
+        says = f"there is no value for {' '.join(map(str, key)) or 'a key'}"
+        return f"{says}; there is {there[:MAX_KEYS]}" if there else says
     if "no matching overload" in text or "no such overload" in text:
         return "compares or combines values of different types"
     return text.splitlines()[0][:200]
-
-
-def _kind(value: object) -> str:
-    kinds = {
-        celtypes.BoolType: "a boolean",
-        celtypes.DoubleType: "a number",
-        celtypes.IntType: "a number",
-        celtypes.StringType: "a text",
-        celtypes.MapType: "a map",
-        celtypes.ListType: "a list",
-    }
-    return next((says for kind, says in kinds.items() if isinstance(value, kind)), "no value")

@@ -14,6 +14,7 @@ from typing import Any
 from catalog.certification import Certification, Options
 from catalog.entry import Entry, find_entry
 from catalog.errors import InputError, Place
+from catalog.expressions import check_threshold
 from catalog.health import compile_rule
 from catalog.model import Model, suggestion
 from catalog.profile import Assignment
@@ -152,8 +153,8 @@ def check_options(certification: Certification, source: Source | None = None) ->
     """Refuse options of the certification that no requested category takes.
 
     Raises:
-        InputError: at the option, at a node health rule that does not compile, or at a category
-            that is not in the catalog.
+        InputError: at the option, at a threshold or node health rule that does not compile, or at
+            a category that is not in the catalog.
     """
     text = source or NO_SOURCE
     entries = [
@@ -170,7 +171,17 @@ def check_options(certification: Certification, source: Source | None = None) ->
         raise text.error(f"no requested category ({ids}) has this scale", ("spec", "testScale"))
     _check_health_rules(certification.spec, text, ("spec",))
     for index, category in enumerate(certification.spec.categories):
-        _check_health_rules(category.options, text, ("spec", "categories", index, "options"))
+        at: Path_ = ("spec", "categories", index, "options")
+        _check_health_rules(category.options, text, at)
+        if category.options.thresholds is not None:
+            _check_thresholds(category.options, entries[index], text, at)
+        else:
+            _check_thresholds(certification.spec, entries[index], text, ("spec",))
+
+
+def _check_thresholds(options: Options, entry: Entry, text: Source, path: Path_) -> None:
+    for key, expression in (options.thresholds or {}).items():
+        check_threshold(key, expression, entry.tool, text.place((*path, "thresholds", key)))
 
 
 def _check_health_rules(options: Options, text: Source, path: Path_) -> None:

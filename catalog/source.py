@@ -6,6 +6,7 @@ a person's mistake, so mappings are built here from the composed nodes.
 
 from __future__ import annotations
 
+import stat
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,12 @@ Path_ = tuple[str | int, ...]
 
 MAX_BYTES = 64 * 1024 * 1024
 """Bound on one YAML file; a node list of 10,000 nodes is about 40 MB."""
+
+
+MAX_NODES = 2_000_000
+"""Bound on the values of one YAML file, which a list of 10,000 nodes is below."""
+MAX_ALIASED = 100_000
+"""Bound on the values that aliases repeat; a few lines of aliases of aliases stand for billions."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +81,29 @@ def read_documents(path: Path) -> list[Source]:
     Raises:
         InputError: the file cannot be read, is too big, is no UTF-8 or no YAML.
     """
+    return parse_documents(read_text(path, MAX_BYTES), str(path))
+
+
+def read_text(path: Path, most: int, encoding: str = "utf-8") -> str:
+    """Read a text file that a person names, of up to ``most`` bytes.
+
+    Raises:
+        InputError: it cannot be read, is too big, is no UTF-8, or is a directory, a device or a
+            pipe, which may never end.
+    """
+    place = Place(str(path))
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"is larger than {MAX_BYTES // 2**20} MiB", Place(str(path)))
-        text = path.read_text(encoding="utf-8")
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("is no regular file", place)
+        if status.st_size > most:
+            raise InputError(f"is larger than {most // 2**20} MiB", place)
+        return path.read_text(encoding=encoding)
     except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text", Place(str(path))) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", Place(str(path))) from error
-    return parse_documents(text, str(path))
+        raise InputError("is not UTF-8 text", place) from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read: {why}", place) from error
 
 
 def parse_documents(text: str, file: str) -> list[Source]:
@@ -91,9 +112,9 @@ def parse_documents(text: str, file: str) -> list[Source]:
     sources = []
     try:
         for root in yaml.compose_all(text, Loader=loader):
-            lines: dict[Path_, int] = {}
             if root is not None:
-                sources.append(Source(file, _build(root, (), lines, file, frozenset()), lines))
+                builder = _Builder(file)
+                sources.append(Source(file, builder.build(root, (), frozenset()), builder.lines))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
@@ -216,35 +237,60 @@ _TAGS = {
 }
 
 
-def _build(
-    node: yaml.Node, path: Path_, lines: dict[Path_, int], file: str, open_nodes: frozenset[int]
-) -> Any:
-    lines.setdefault(path, node.start_mark.line + 1)
-    if id(node) in open_nodes:
-        raise InputError("an alias refers to itself", Place(file, node.start_mark.line + 1))
-    inside = open_nodes | {id(node)}
-    if isinstance(node, yaml.MappingNode):
+class _Builder:
+    """Builds plain data from composed nodes and notes the line of every field.
+
+    An alias is built again wherever it stands, so that each place has its lines; how much may be
+    built is bounded.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.lines: dict[Path_, int] = {}
+        self._seen: set[int] = set()
+        self._built = 0
+
+    def build(self, node: yaml.Node, path: Path_, open_nodes: frozenset[int]) -> Any:
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        place = Place(self.file, node.start_mark.line + 1)
+        if id(node) in open_nodes:
+            raise InputError("an alias refers to itself", place)
+        self._count(node, place)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, open_nodes | {id(node)})
+        if isinstance(node, yaml.SequenceNode):
+            inside = open_nodes | {id(node)}
+            return [self.build(item, (*path, i), inside) for i, item in enumerate(node.value)]
+        if node.tag not in _TAGS:
+            raise InputError(f"YAML tag {node.tag} is not supported", place)
+        if node.tag == "tag:yaml.org,2002:timestamp":
+            return node.value
+        # The constructor by tag, not construct_object, which would keep every node it has seen.
+        return _SCALARS.yaml_constructors[node.tag](_SCALARS, node)
+
+    def _count(self, node: yaml.Node, place: Place) -> None:
+        self._built += 1
+        self._seen.add(id(node))
+        if self._built > MAX_NODES:
+            raise InputError(f"holds more than {MAX_NODES} values", place)
+        if self._built - len(self._seen) > MAX_ALIASED:
+            raise InputError(f"repeats more than {MAX_ALIASED} values by aliases", place)
+
+    def _mapping(
+        self, node: yaml.MappingNode, path: Path_, inside: frozenset[int]
+    ) -> dict[str, Any]:
         built: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = key_node.value
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise InputError("a field name must be a word", Place(file, line, dotted(path)))
+                where = Place(self.file, line, dotted(path))
+                raise InputError("a field name must be a word", where)
             if key in built:
-                raise InputError("is given twice", Place(file, line, dotted((*path, key))))
-            lines[*path, key] = line
-            built[key] = _build(value_node, (*path, key), lines, file, inside)
+                raise InputError("is given twice", Place(self.file, line, dotted((*path, key))))
+            self.lines[*path, key] = line
+            built[key] = self.build(value_node, (*path, key), inside)
         return built
-    if isinstance(node, yaml.SequenceNode):
-        return [_build(n, (*path, i), lines, file, inside) for i, n in enumerate(node.value)]
-    if node.tag not in _TAGS:
-        raise InputError(
-            f"YAML tag {node.tag} is not supported", Place(file, node.start_mark.line + 1)
-        )
-    if node.tag == "tag:yaml.org,2002:timestamp":
-        return node.value
-    # The constructor by tag, not construct_object, which would keep every node it has seen.
-    return _SCALARS.yaml_constructors[node.tag](_SCALARS, node)
 
 
 _SCALARS = yaml.constructor.SafeConstructor()

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from catalog.bars import Hardware, bars_for
 from catalog.entry import Entry, Tool, builtin_entries
 from catalog.errors import ExpressionError, InputError, Place
-from catalog.expressions import check_threshold, split_keyed
+from catalog.expressions import check_threshold, code_of, split_keyed
 from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, architecture_of, platform_rules
 from catalog.profile import LoadedProfile, builtin_profiles
+from catalog.reasons import Effect
 from catalog.resolved import Bar, Origin
 from steps.documents import BarSet, Group, GroupVerdict, Measurements, ReadMode
 from steps.evaluate.group import judge_output
+from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
 from steps.parse.reader import combine
 
@@ -29,7 +31,9 @@ TOOLS: dict[ReadMode, Tool] = {
 }
 """The tool whose figures an output has; kernel and launcher logs have none of their own."""
 
-_CODES = {"nccl": "NCCL_LOW_BANDWIDTH", "training": "TRAIN_SLOW"}
+
+_BY_PROFILE = {"GPU_MISSING", "DCGM_GPU_MISSING", "NCCL_TRANSPORT_FALLBACK"}
+"""Findings that compare the output with a hardware profile."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,17 @@ class Asked:
             found = profiles.match(self.platform, None, gpu) if self.platform and gpu else None
             return found[0] if found else None
         try:
-            return profiles.find(self.platform)
+            found_profile = profiles.find(self.platform)
         except InputError as error:
             near = suggestion(self.platform, platforms)
             hint = near or f"platforms: {', '.join(sorted(platforms))}"
             message = f"{self.platform!r} is no platform, instance type or profile"
             raise InputError(message, Place("--platform"), hint) from error
+        has = found_profile.profile.architectures
+        if gpu and has and gpu not in has:
+            message = f"{self.gpu!r} does not fit --platform {self.platform}"
+            raise InputError(message, Place("--gpu"), f"which has {', '.join(has)}")
+        return found_profile
 
 
 def with_profile(context: ParseContext, profile: LoadedProfile | None) -> ParseContext:
@@ -113,11 +122,74 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     Raises:
         ExpressionError: an expression does not fit the figures of the tool.
     """
-    names = tuple(dict.fromkeys(place.node for place in document.ranks if place.node))
+    names = _nodes(document)
     tool = asked.entry.tool if asked.entry else TOOLS.get(document.mode)
-    nodes = asked.nodes or len(names)
+    nodes = len(names) or asked.nodes or 0
     bars = _bars(document, asked, profile, nodes) if tool else _no_figures(document)
-    return judge_output(Group(id="run", nodes=names or ("unknown",)), tool or "", bars, document)
+    group = Group(id="run", nodes=names or ("unknown",))
+    differs = [
+        give("ASKED_DIFFERS", text, group=group.id)
+        for text in contradictions(document, asked, profile)
+    ]
+    if differs:
+        document = _without_profile(document)
+    # As of a run that is not whole: figures are no proof while it is not clear what was measured.
+    return judge_output(group, tool or "", bars, document, seen=differs)
+
+
+def contradictions(
+    document: Measurements, asked: Asked, profile: LoadedProfile | None
+) -> list[str]:
+    """Say what a person told that the output itself denies, each with both values.
+
+    What a person tells fills in what the output leaves open; it never overrules the output. A bar
+    of other hardware, or of another number of nodes, judges nothing.
+    """
+    found = []
+    names = _nodes(document)
+    if asked.nodes and names and asked.nodes != len(names):
+        found.append(f"--nodes {asked.nodes}, but the output names {len(names)}: {_few(names)}")
+    products = _products(document)
+    wanted = {architecture_of(asked.gpu)} if asked.gpu else set()
+    told = f"--gpu {asked.gpu}"
+    if not wanted and profile is not None:
+        wanted = set(profile.profile.architectures)
+        told = f"--platform {asked.platform}, which has {', '.join(sorted(wanted))}"
+    others = [product for product, gpu in products.items() if wanted and gpu not in wanted]
+    if others:
+        found.append(f"{told}, but the output names {_few(others)}")
+    return found
+
+
+def _without_profile(document: Measurements) -> Measurements:
+    """Let nothing fail that was found by comparing with the hardware that was told."""
+    findings = tuple(
+        item.model_copy(update={"effect": Effect.INCONCLUSIVE})
+        if item.code in _BY_PROFILE and item.effect is Effect.FAIL
+        else item
+        for item in document.findings
+    )
+    return document.model_copy(update={"findings": findings})
+
+
+def _nodes(document: Measurements) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place.node for place in document.ranks if place.node))
+
+
+def _products(document: Measurements) -> dict[str, str]:
+    """Return the GPU products that the output names, with their architecture.
+
+    A name without a model number, such as ``NVIDIA Graphics Device``, names nothing.
+    """
+    found = {place.product: architecture_of(place.product) for place in document.ranks}
+    return {
+        product: gpu for product, gpu in found.items() if product and any(map(str.isdigit, gpu))
+    }
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _no_figures(document: Measurements) -> BarSet:
@@ -169,8 +241,8 @@ def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
 
 
 def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | None) -> Hardware:
-    product = next((place.product for place in document.ranks if place.product), None)
-    gpu = architecture_of(asked.gpu or product)
+    product = next(iter(_products(document)), None)
+    gpu = architecture_of(product or asked.gpu)
     if profile is None and asked.platform and gpu != UNKNOWN:
         found = builtin_profiles().match(asked.platform, None, gpu, product=product)
         profile = found[0] if found else None
@@ -178,7 +250,7 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
         return Hardware(
             platform=asked.platform or UNKNOWN,
             gpu_architecture=gpu,
-            gpus_per_node=max((place.gpu or 0 for place in document.ranks), default=0) + 1,
+            gpus_per_node=_gpus_used(document),
         )
     hardware = profile.profile
     if gpu == UNKNOWN and len(hardware.architectures) == 1:
@@ -186,10 +258,16 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
     return Hardware(
         platform=hardware.platform,
         gpu_architecture=gpu,
-        gpus_per_node=hardware.gpus or 1,
+        gpus_per_node=hardware.gpus or _gpus_used(document),
         instance_type=asked.platform if asked.platform in hardware.instance_types else None,
         profile=profile.name,
     )
+
+
+def _gpus_used(document: Measurements) -> int | None:
+    """Return how many GPUs of a node the device table names; None without a table."""
+    used = [place.gpu for place in document.ranks if place.gpu is not None]
+    return max(used) + 1 if used else None
 
 
 def own_bar(text: str, tool: str) -> Bar:
@@ -203,7 +281,7 @@ def own_bar(text: str, tool: str) -> Bar:
     if key is None and re.search(r"\bvalue\b", expression):
         hint = "write KEY: expression over value"
         raise ExpressionError(f"uses value without a key: {text}", place, hint)
-    check_threshold(key or "expr", expression, tool, place)
+    name = key or "expr"
+    code = code_of(name, check_threshold(name, expression, tool, place), tool)
     origin = Origin(rule="--expr", file="--expr")
-    code = _CODES.get(tool, "ThresholdViolation")
-    return Bar(key=key or "expr", expression=expression, code=code, origin=origin)
+    return Bar(key=name, expression=expression, code=code, origin=origin)

@@ -3,7 +3,7 @@
 The set is a kustomize base:
 
     kustomization.yaml  service-accounts.yaml  roles.yaml
-    kustomizeconfig.yaml  lets an overlay replace the image of the steps by `images:`
+    kustomizeconfig     lets an overlay replace the image of the steps by `images:`
     workflowtemplates/  one for each catalog entry, and `certification`
     cronworkflows/      burn-in
     workflow-NAME.yaml  a certification ready for `kubectl create`; not part of the base
@@ -95,7 +95,7 @@ def render(rendering: Rendering, request: Request | None = None) -> Manifests:
     found |= {f"workflowtemplates/{item.name}.yaml": [_manifest(item)] for item in templates}
     found |= {f"cronworkflows/{item.name}.yaml": [_manifest(item)] for item in crons}
     found["kustomization.yaml"] = [_kustomization(found)]
-    found["kustomizeconfig.yaml"] = [_IMAGES]
+    found["kustomizeconfig"] = [_IMAGES]
     if request is not None:
         name = request.certification.metadata.name
         workflow = submission.workflow(request.certification, request.values, namespace)
@@ -159,6 +159,7 @@ _FIRST = {
     name: at for at, name in enumerate(("apiVersion", "kind", "name", "template", "metadata"))
 }
 
+# No manifest, hence no .yaml in its name: `argo lint DIR` reads all of those.
 _IMAGES: Manifest = {
     "images": [{"kind": "WorkflowTemplate", "path": "spec/templates/container/image"}]
 }

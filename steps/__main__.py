@@ -105,9 +105,13 @@ def run(
     category: Category,
     group: Annotated[str, typer.Option(help="Group id.")],
     fleet: FleetFile = None,
+    outputs: Outputs = OUTPUTS,
 ) -> None:
     """Run one group and write what came of it, also when nothing did."""
-    record = run_step(open_store(store), category, group, fleet)
+    kept = open_store(store)
+    record = run_step(kept, category, group, fleet)
+    for log in record.logs:
+        _hand_on_bytes(outputs / "logs" / Path(log.name).name, kept.get_log(log.name))
     _say(f"{category} {group}: {record.outcome}")
 
 
@@ -141,10 +145,12 @@ def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> No
 @app.command()
 def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
     """Write the report, print it, and exit by its result."""
+    from steps.aggregate.html import render_html  # noqa: PLC0415  (jinja2 likewise)
     from steps.aggregate.text import render_text  # noqa: PLC0415  (rich is slow to import)
 
     report = judging.aggregate(open_store(store))
     _hand_on(outputs, "result", report.result.value)
+    _hand_on(outputs, "report.html", render_html(report))
     sys.stdout.write(render_text(report))
     raise typer.Exit(RESULT_EXITS[report.result])
 
@@ -163,8 +169,12 @@ def _hand_on_groups(outputs: Path, groups: Sequence[Group]) -> None:
 
 
 def _hand_on(outputs: Path, name: str, text: str) -> None:
-    outputs.mkdir(parents=True, exist_ok=True)
-    (outputs / name).write_text(text, encoding="utf-8")
+    _hand_on_bytes(outputs / name, text.encode())
+
+
+def _hand_on_bytes(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         loaded, source = load_certification(certification)
         sources = load_fleet(fleet)
-        _require_empty(out)
+        _require_usable(out)
         console = stderr_console()
         with _Shown(console, quiet=quiet) as progress:
             report = certify(
@@ -82,13 +83,24 @@ _HELP = f"""Run a certification against a fleet on this machine and print its re
 {EXAMPLE}"""
 
 
-def _require_empty(out: Path) -> None:
-    """Documents of two runs must never lie in one directory."""
+def _require_usable(out: Path) -> None:
+    """Find out before anything runs whether its documents can be kept.
+
+    Raises:
+        InputError: the directory holds documents of another run, or cannot be written.
+    """
     place = Place("--out")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is no directory", place)
-    if out.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty", place, "name a new directory")
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out} is no directory", place)
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise InputError(f"{out} is not empty", place, "name a new directory")
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{out} cannot be written: {why}", place) from error
 
 
 class _Shown:

@@ -12,7 +12,7 @@ from catalog.errors import InputError
 from catalog.machine import Machine
 from catalog.profile import load_profiles
 from pipelines.cli.certify import ProfileFiles
-from pipelines.cli.output import Format, print_json, stdout_console
+from pipelines.cli.output import Format, new_table, print_json, print_table, stdout_console
 from steps.detect.nodes import read_nodes, read_objects
 from steps.detect.survey import Survey, survey
 from steps.documents import NodeFacts
@@ -148,17 +148,17 @@ def _show(found: Survey) -> None:
             console.print(f"  {item.profile.profile.interconnect}", markup=False)
         for name, version in (item.machine.software or {}).items():
             console.print(f"  {name} {version}", markup=False)
-        console.print(_table([by_name[name] for name in cohort.nodes]))
+        print_table(console, _table([by_name[name] for name in cohort.nodes]))
     if excluded:
         console.print()
-        table = Table("node", "code", "why", title="Excluded", title_justify="left")
+        table = new_table("node", "code", "why", title="Excluded")
         for name, reason in excluded.items():
             table.add_row(name, reason.code, reason.message)
-        console.print(table)
+        print_table(console, table, keep=2)
 
 
 def _table(nodes: list[NodeFacts]) -> Table:
-    table = Table("node", "instance type", "GPU", "GPUs", "network devices", "notes")
+    table = new_table("node", "instance type", "GPU", "GPUs", "network devices", "notes")
     for facts in nodes:
         devices = ", ".join(f"{name} {count}" for name, count in sorted(facts.nics.items()))
         table.add_row(

@@ -8,13 +8,15 @@ from steps.documents import Outcome, Result
 
 
 class Exit(IntEnum):
-    """Exit codes of every command."""
+    """Exit codes of every command; the last two are those of a shell for a signal."""
 
     PASS = 0
     FAIL = 1
     BAD_INPUT = 2
     INCONCLUSIVE = 3
     INCOMPLETE = 4
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
 
 
 EXIT_HELP = (

@@ -25,7 +25,7 @@ def expand(names: list[str]) -> list[str]:
     """Replace directories by the files below them, in name order; hidden files are left out.
 
     Raises:
-        InputError: a path does not exist, or a directory holds no file.
+        InputError: a path does not exist, is a device or pipe, or is a directory without files.
     """
     found: list[str] = []
     for name in names:
@@ -43,7 +43,9 @@ def expand(names: list[str]) -> list[str]:
                 raise InputError("is a directory without files", Place(name))
             found += [str(item) for item in below]
         elif path.exists():
-            found.append(name)
+            # A device or pipe may never end.
+            hint = "pipe it: ... | readiness parse -"
+            raise InputError("is no regular file", Place(name), hint)
         else:
             raise InputError("does not exist", Place(name))
     return list(dict.fromkeys(found))
@@ -57,6 +59,8 @@ def opened(name: str) -> Iterator[BinaryIO]:
         InputError: it cannot be read.
     """
     if name == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed", Place(name))
         yield sys.stdin.buffer
         return
     try:

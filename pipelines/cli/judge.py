@@ -13,7 +13,7 @@ from catalog.errors import Place
 from catalog.reasons import Effect
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.inputs import OutputFiles, expand, opened
-from pipelines.cli.output import Format, print_json, stdout_console
+from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
 from pipelines.cli.parse import EntryOption, hints
 from pipelines.judging import Asked, join_beside, judge, with_profile
 from steps.documents import GroupVerdict, Measurements, Outcome, ReasonGiven
@@ -99,14 +99,14 @@ def _show(document: Measurements, verdict: GroupVerdict, *, first: bool) -> None
     name = ", ".join(document.files) or "output"
     line = Text(verdict.outcome.value, style=f"bold {_STYLES[verdict.outcome]}")
     line.append(f"  {name} ({document.mode}, {document.completeness})", style="")
-    console.print(line)
+    print_hanging(console, line, 0)
     for item in verdict.expressions:
-        text = Text(f"  {_MARKS[item.outcome]}: {explain(item)}")
+        text = Text(f"{_MARKS[item.outcome]}: {explain(item)}")
         if item.with_values != item.expression:
             text.append(f"   [{item.expression}]", style="dim")
         if item.source:
             text.append(f"   {item.source}", style="dim")
-        console.print(text)
+        print_hanging(console, text, 2)
     for reason in verdict.reasons:
         _show_reason(reason)
 
@@ -115,12 +115,12 @@ def _show_reason(reason: ReasonGiven) -> None:
     console = stdout_console()
     style = {Effect.FAIL: "red", Effect.INCONCLUSIVE: "yellow"}.get(reason.effect, "")
     places = ", ".join(dict.fromkeys(str(entity) for entity in reason.entities if str(entity)))
-    text = Text(f"  {reason.code}", style=style)
+    text = Text(reason.code, style=style)
     text.append(f" ({reason.effect}){' ' + places if places else ''}: ", style="")
     text.append(reason.message, style="")
-    console.print(text)
+    print_hanging(console, text, 2)
     for proof in reason.evidence[:1]:
         where = f"line {proof.line}: " if proof.line else ""
-        console.print(Text(f"      {where}{proof.text.strip()}", style="dim"))
+        print_hanging(console, Text(f"{where}{proof.text.strip()}", style="dim"), 6)
     if reason.remedy and reason.effect in {Effect.FAIL, Effect.INCONCLUSIVE}:
-        console.print(Text(f"      next: {reason.remedy}", style="dim"))
+        print_hanging(console, Text(f"next: {reason.remedy}", style="dim"), 6)

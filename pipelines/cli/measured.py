@@ -7,6 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from catalog.quantity import format_size
+from pipelines.cli.output import new_table, print_hanging, print_table
+from steps.aggregate.wording import fold_names
 from steps.documents import (
     Completeness,
     DiagnosticRow,
@@ -24,22 +26,23 @@ def show_measurements(document: Measurements, console: Console) -> None:
     """Print one document: what it is, its figures, its rows, its findings."""
     head = ", ".join(document.files) or "output"
     what = " ".join(part for part in (document.tool, document.operation) if part)
-    console.print(Text(f"{head}: {document.mode}" + (f", {what}" if what else ""), style="bold"))
+    title = f"{head}: {document.mode}" + (f", {what}" if what else "")
+    print_hanging(console, Text(title, style="bold"), 0)
     whole = document.completeness is Completeness.COMPLETE
     console.print(Text(f"completeness: {document.completeness}", style="" if whole else "yellow"))
     if document.versions:
         text = ", ".join(f"{name} {version}" for name, version in document.versions.items())
-        console.print(Text(f"versions: {text}"))
+        print_hanging(console, Text(f"versions: {text}"), 0)
     if document.ranks:
-        nodes = list(dict.fromkeys(place.node or "?" for place in document.ranks))
-        console.print(Text(f"ranks: {len(document.ranks)} on {', '.join(nodes)}"))
+        nodes = fold_names(place.node or "?" for place in document.ranks)
+        print_hanging(console, Text(f"ranks: {len(document.ranks)} on {nodes}"), 0)
     _show_figures(document, console)
     _show_rows(document, console)
     show_findings(document.findings, console)
 
 
 def _show_figures(document: Measurements, console: Console) -> None:
-    table = Table("figure", "value", "unit", box=None, padding=(0, 2, 0, 0))
+    table = new_table("figure", "value", "unit")
     table.columns[1].justify = "right"
     for name, figure in document.figures.items():
         if isinstance(figure.value, dict):
@@ -52,7 +55,7 @@ def _show_figures(document: Measurements, console: Console) -> None:
         )
     if table.row_count:
         console.print()
-        console.print(table)
+        print_table(console, table)
 
 
 def _show_rows(document: Measurements, console: Console) -> None:
@@ -66,7 +69,7 @@ def _show_rows(document: Measurements, console: Console) -> None:
     else:
         table = _step_table([row for row in document.rows if isinstance(row, TrainingStep)])
     console.print()
-    console.print(table)
+    print_table(console, table)
     if len(document.rows) > MAX_ROWS:
         console.print(f"… {len(document.rows) - MAX_ROWS} more rows; --output json has them all")
 
@@ -77,9 +80,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 def _nccl_table(rows: list[NcclRow]) -> Table:
     columns = ("size", "time us", "algbw", "busbw", "wrong", "time us", "algbw", "busbw", "wrong")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
-    table.title = "GB/s; out of place, then in place"
-    table.title_justify = "left"
+    table = new_table(*columns, title="GB/s; out of place, then in place")
     for column in table.columns:
         column.justify = "right"
     cycles = len({row.cycle for row in rows}) > 1
@@ -102,7 +103,7 @@ def _nccl_table(rows: list[NcclRow]) -> Table:
 
 
 def _diagnostic_table(rows: list[DiagnosticRow]) -> Table:
-    table = Table("test", "GPU", "status", "error", "value", "text", box=None, padding=(0, 2, 0, 0))
+    table = new_table("test", "GPU", "status", "error", "value", "text")
     for row in rows[:MAX_ROWS]:
         table.add_row(
             row.test,
@@ -117,7 +118,7 @@ def _diagnostic_table(rows: list[DiagnosticRow]) -> Table:
 
 def _step_table(rows: list[TrainingStep]) -> Table:
     columns = ("step", "step time s", "TFLOP/s per GPU", "tokens/s", "loss", "grad norm", "")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    table = new_table(*columns)
     for column in table.columns:
         column.justify = "right"
     for row in rows[:MAX_ROWS]:
@@ -142,7 +143,7 @@ def show_findings(findings: tuple[Finding, ...], console: Console) -> None:
     console.print("Findings")
     styles = {"fail": "red", "inconclusive": "yellow", "warn": "yellow"}
     for finding in findings:
-        text = Text(f"  {finding.code}", style=styles.get(finding.effect, ""))
+        text = Text(finding.code, style=styles.get(finding.effect, ""))
         places = ", ".join(dict.fromkeys(str(e) for e in finding.entities if str(e)))
         text.append(f" ({finding.effect})", style="")
         if places:
@@ -150,7 +151,7 @@ def show_findings(findings: tuple[Finding, ...], console: Console) -> None:
         text.append(f": {finding.message}", style="")
         if finding.count > 1:
             text.append(f" ({finding.count} times)", style="")
-        console.print(text)
+        print_hanging(console, text, 2)
         for proof in finding.evidence[:2]:
             where = f"line {proof.line}: " if proof.line else ""
-            console.print(Text(f"      {where}{proof.text.strip()}", style="dim"))
+            print_hanging(console, Text(f"{where}{proof.text.strip()}", style="dim"), 6)

@@ -9,7 +9,15 @@ import sys
 from enum import StrEnum
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+NAMES_SHARE = 0.65
+"""Part of the width that names may take before they are folded too."""
+MIN_WIDTH = 40
+"""Below this many columns nothing can be laid out."""
 
 
 class Format(StrEnum):
@@ -25,12 +33,38 @@ def wants_colour() -> bool:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 100 when the output goes elsewhere."""
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+    """Columns by COLUMNS, else of the terminal; 100 when the output goes elsewhere."""
+    return max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH)
+
+
+def new_table(*columns: str, title: str | None = None) -> Table:
+    """Build a table that folds what does not fit: ids, keys and codes are never cut."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def print_table(console: Console, table: Table, keep: int = 1) -> None:
+    """Print a table whose first ``keep`` columns, the names, stay on one line if they can."""
+    room = NAMES_SHARE * console.width
+    for column in table.columns[:keep]:
+        room -= max((cell_len(str(cell)) for cell in column.cells), default=0)
+        column.no_wrap = room >= 0
+    console.print(table)
+
+
+def print_hanging(console: Console, text: Text, indent: int) -> None:
+    """Print text behind ``indent`` blanks, and two more on every line but its first."""
+    first = True
+    for line in text.wrap(console, max(console.width - indent - 2, MIN_WIDTH // 2)):
+        line.rstrip()
+        console.print(Text(" " * (indent if first else indent + 2)).append_text(line))
+        first = False
 
 
 def stdout_console() -> Console:
-    """Console for tables; plain and of fixed width when piped."""
+    """Console for tables; plain when piped."""
     return Console(
         width=terminal_width(), no_color=not wants_colour(), highlight=False, emoji=False
     )

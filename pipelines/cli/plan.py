@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Console
+from rich.text import Text
 
 from catalog.certification import load_certification
 from catalog.quantity import format_duration
 from pipelines.cli.certify import CertificationFile, FleetFile, ProfileFiles
-from pipelines.cli.output import Format, print_json, stdout_console
+from pipelines.cli.output import (
+    Format,
+    new_table,
+    print_hanging,
+    print_json,
+    print_table,
+    stdout_console,
+)
+from steps.aggregate.wording import fold_names
 from steps.detect.core import make_plan
-from steps.documents import Plan, PlannedPart
+from steps.documents import BarSet, Plan, PlannedPart
 from steps.run.fleet import load_fleet
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
@@ -21,6 +31,9 @@ _HELP = """Show what a certification would run, on which nodes, with which value
 
 `readiness plan examples/certification.yaml --fleet examples/fleet.yaml`
 """
+
+MOST_ALONE = 4
+"""Groups of one node that are listed one by one; more of them are one line."""
 
 
 def register(app: typer.Typer) -> None:
@@ -64,6 +77,8 @@ def _show(plan: Plan) -> None:
     )
     for code, message in plan.problems:
         console.print(f"{code}: {message}", markup=False)
+    for note in plan.annotations.get("notes", ()):
+        console.print(f"note: {note}", markup=False)
     for cohort in plan.cohorts:
         profile = cohort.profile or "no profile known: no verdict can be PASS"
         console.print(f"\n{cohort.id}: {len(cohort.nodes)} nodes, profile {profile}", markup=False)
@@ -72,18 +87,26 @@ def _show(plan: Plan) -> None:
         for part in planned.parts:
             _show_part(part)
     if plan.excluded:
-        table = Table("node", "code", "why", title="Excluded", title_justify="left")
+        console.print()
+        table = new_table("code", "nodes", "why", title="Excluded")
+        alike: dict[tuple[str, str], list[str]] = {}
         for item in plan.excluded:
-            table.add_row(item.node, item.code, item.message)
-        console.print(table)
+            alike.setdefault((item.code, item.message), []).append(item.node)
+        for (code, message), names in alike.items():
+            table.add_row(code, fold_names(names), message)
+        print_table(console, table)
 
 
 def _show_part(part: PlannedPart) -> None:
     console = stdout_console()
+    alone = [group for group in part.groups if len(group.nodes) == 1]
+    if len(alone) > MOST_ALONE:
+        names = fold_names(name for group in alone for name in group.nodes)
+        print_hanging(console, Text(f"{len(alone)} groups of one node: {names}"), 2)
     for group in part.groups:
-        console.print(f"  {group.id}: {', '.join(group.nodes)}", markup=False)
-    console.print(f"  {' '.join(part.workload.command)}", markup=False)
-    table = Table("value", "", "set by", box=None, padding=(0, 2, 0, 2))
+        if len(alone) <= MOST_ALONE or len(group.nodes) > 1:
+            print_hanging(console, Text(f"{group.id}: {fold_names(group.nodes)}"), 2)
+    print_hanging(console, Text(" ".join(part.workload.command)), 2)
     shown = {
         "image": part.workload.image,
         "GPUs per node": part.workload.gpus_per_node,
@@ -93,12 +116,25 @@ def _show_part(part: PlannedPart) -> None:
         **{f"env {name}": setting for name, setting in part.workload.env.items()},
     }
     for name, setting in shown.items():
-        table.add_row(name, str(setting.value), setting.origin.rule)
-    for bars in part.bars:
+        value = "none" if setting.value is None else str(setting.value)
+        _print_value(console, name, value, setting.origin.rule)
+    for (text, source), sizes in _bars(part.bars).items():
+        nodes = "1 node" if sizes == [1] else f"{', '.join(map(str, sizes))} nodes"
+        _print_value(console, f"bar, {nodes}", text, source)
+
+
+def _print_value(console: Console, name: str, value: str, set_by: str) -> None:
+    print_hanging(console, Text(f"{name}: {value}   ").append(f"[{set_by}]", style="dim"), 4)
+
+
+def _bars(found: Iterable[BarSet]) -> dict[tuple[str, str], list[int]]:
+    """Return every bar and missing bar once, with the numbers of nodes that it is for."""
+    sizes: dict[tuple[str, str], list[int]] = {}
+    for bars in found:
         for bar in bars.bars:
             values = ", ".join(f"{name} {value:g}" for name, value in bar.values.items())
-            text = f"{bar.expression}" + (f" ({values})" if values else "")
-            table.add_row(f"bar, {bars.nodes} nodes", text, bar.source or bar.origin.rule)
+            text = bar.expression + (f" ({values})" if values else "")
+            sizes.setdefault((text, bar.source or bar.origin.rule), []).append(bars.nodes)
         for code, message in bars.missing:
-            table.add_row(f"bar, {bars.nodes} nodes", code, message)
-    console.print(table)
+            sizes.setdefault((code, message), []).append(bars.nodes)
+    return sizes

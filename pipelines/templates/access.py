@@ -32,12 +32,13 @@ RUNNER_RULES = (
     _REPORT_OUTPUTS,
     _OWNER_OF_DOCUMENTS,
     _rule("", "configmaps", "get list create update delete"),
-    _rule("", "pods", "get list watch create delete"),
+    # Jobs make the pods; a patch tells a gang that it is complete
+    _rule("", "pods", "get list patch delete"),
     _rule("", "pods/log", "get"),
-    _rule("", "events", "get list watch"),
-    # ssh keys of MPI gangs, and the headless Services that give their pods names
-    _rule("", "secrets services", "get list create delete"),
-    _rule("batch", "jobs", "get list watch create patch delete"),
+    _rule("", "events", "list"),
+    # ssh keys of MPI gangs
+    _rule("", "secrets", "get list create delete"),
+    _rule("batch", "jobs", "get list create delete"),
     # GPUs that are claimed (DRA), and NVLink across nodes
     _rule("resource.k8s.io", "resourceclaimtemplates", "get list create delete"),
     _rule("resource.nvidia.com", "computedomains", "get list create delete"),
@@ -46,10 +47,10 @@ RUNNER_RULES = (
 )
 
 RUNNER_CLUSTER_RULES = (
-    _rule("", "nodes", "get list watch"),
+    _rule("", "nodes", "get list"),
     # pods of others tell which nodes are busy
-    _rule("", "pods", "get list"),
-    _rule("resource.k8s.io", "resourceslices", "get list"),
+    _rule("", "pods", "list"),
+    _rule("resource.k8s.io", "resourceslices", "list"),
 )
 
 

@@ -1,7 +1,7 @@
 """The WorkflowTemplate of a whole certification: detect, the categories, aggregate.
 
-The categories run ``in-order``, one task for each catalog entry, or ``at-once``, the same tasks
-side by side.
+There is one task for each catalog entry, one after another, guarded by whether it was asked for.
+``at-once`` is a DAG of the same tasks side by side, for those who ask for that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ The step `aggregate` prints the report and fails unless the result is PASS; the 
 in a ConfigMap with the label `readiness/kind: Report`.
 """
 
-_IN_ORDER = "in-order"
 _AT_ONCE = "at-once"
 
 
@@ -55,9 +54,8 @@ def certification_template(namespace: str, options: Options) -> WorkflowTemplate
         entrypoint=CERTIFICATION,
         arguments=[tunable.build() for tunable in tunables],
         templates=[
-            _certification(),
-            _categories(_IN_ORDER, entries, in_order=True),
-            _categories(_AT_ONCE, entries, in_order=False),
+            _certification(entries),
+            _at_once(entries),
             # Without a list of categories none runs, and the aggregation finds all missing.
             steps.detect(
                 options, [*flags(tunables), chosen], [("categories", ""), ("parallel", "false")]
@@ -70,45 +68,58 @@ def certification_template(namespace: str, options: Options) -> WorkflowTemplate
     )
 
 
-def _certification() -> DAG:
-    return DAG(
-        name=CERTIFICATION,
-        fail_fast=False,
-        tasks=[
-            Task(name="detect", template="detect"),
-            _branch(_IN_ORDER, "!="),
-            _branch(_AT_ONCE, "=="),
-            Task(
-                name="aggregate",
-                template="aggregate",
-                depends=f"{any_end(_IN_ORDER)} && {any_end(_AT_ONCE)}",
-            ),
-        ],
-    )
-
-
-def _branch(name: str, comparison: str) -> Task:
-    return Task(
-        name=name,
-        template=name,
-        depends="detect.Succeeded",
-        when=f"'{output_of('detect', 'parallel')}' {comparison} 'true'",
-        arguments=arguments([("categories", output_of("detect", "categories"))]),
-    )
-
-
-def _categories(name: str, entries: Iterable[Entry], *, in_order: bool) -> DAG:
-    tasks: list[Task | m.DAGTask] = []
+def _certification(entries: Iterable[Entry]) -> DAG:
+    parallel = f"'{output_of('detect', 'parallel')}'"
+    asked = output_of("detect", "categories")
+    tasks: list[Task | m.DAGTask] = [Task(name="detect", template="detect")]
+    before = ""
     for entry in entries:
-        before = any_end(str(tasks[-1].name)) if in_order and tasks else None
-        tasks.append(
-            Task(
-                name=template_name(entry.id),
-                template_ref=m.TemplateRef(name=template_name(entry.id), template=CATEGORY),
-                depends=before,
-                # A pattern and not `in`: commas at both ends keep nccl-loopback apart from
-                # nccl-loopback-nvswitch.
-                when=f"',{input_parameter('categories')},' =~ ',{entry.id},'",
-            )
-        )
-    return DAG(name=name, fail_fast=False, inputs=[Parameter(name="categories")], tasks=tasks)
+        # Each task hangs on detect too, not only on the one before. Past the deadline of the
+        # workflow Argo fails a task that has not begun, forgets what follows it, and then waits for
+        # ever for what it cannot reach.
+        depends = f"detect.Succeeded && {any_end(before)}" if before else "detect.Succeeded"
+        when = f"{parallel} != 'true' && {_is_in(entry, asked)}"
+        tasks.append(_category(entry, depends, when))
+        before = template_name(entry.id)
+    tasks += [
+        Task(
+            name=_AT_ONCE,
+            template=_AT_ONCE,
+            depends="detect.Succeeded",
+            when=f"{parallel} == 'true'",
+            arguments=arguments([("categories", asked)]),
+        ),
+        Task(
+            name="aggregate",
+            template="aggregate",
+            depends=f"{any_end(before)} && {any_end(_AT_ONCE)}",
+        ),
+    ]
+    return DAG(name=CERTIFICATION, fail_fast=False, tasks=tasks)
+
+
+def _at_once(entries: Iterable[Entry]) -> DAG:
+    asked = input_parameter("categories")
+    return DAG(
+        name=_AT_ONCE,
+        fail_fast=False,
+        inputs=[Parameter(name="categories")],
+        tasks=[_category(entry, None, _is_in(entry, asked)) for entry in entries],
+    )
+
+
+def _category(entry: Entry, depends: str | None, when: str) -> Task:
+    return Task(
+        name=template_name(entry.id),
+        template_ref=m.TemplateRef(name=template_name(entry.id), template=CATEGORY),
+        depends=depends,
+        when=when,
+    )
+
+
+def _is_in(entry: Entry, categories: str) -> str:
+    """Return the condition that an entry is in a list.
+
+    Commas at both ends keep nccl-loopback apart from nccl-loopback-nvswitch.
+    """
+    return f"',{categories},' =~ ',{entry.id},'"

@@ -100,7 +100,8 @@ DEADLINE = Tunable(
     name="deadline",
     description=(
         "After this time nothing new is started and what runs is stopped, for example 12h. "
-        "A deadline in the YAML goes before; no job takes longer than this one."
+        "A deadline in the YAML goes before; no job takes longer than this one. Argo ends every "
+        "workflow after 73h unless `readiness submit` or `readiness render` made it."
     ),
     default=str(Limits().deadline),
 )

@@ -7,6 +7,7 @@ know, and objects of a newer cluster must never stop a certification.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -79,9 +80,11 @@ class Cluster:
             with suppress(ConfigException):
                 config.load_incluster_config(client_configuration=settings)
                 return cls(client.ApiClient(settings), namespace or "default")
-            config.load_kube_config(context=context, client_configuration=settings)
+            # The client reads the variable when it is imported, which may be too early.
+            file = os.environ.get("KUBECONFIG")
+            config.load_kube_config(file, context=context, client_configuration=settings)
             if namespace is None:
-                contexts, active = config.list_kube_config_contexts()
+                contexts, active = config.list_kube_config_contexts(file)
                 chosen = next((c for c in contexts if c["name"] == context), active)
                 namespace = chosen["context"].get("namespace", "default")
         except (ConfigException, OSError, TypeError, KeyError) as error:

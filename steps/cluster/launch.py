@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -32,11 +31,10 @@ def launch(store: RecordStore, job: Job) -> JobResult:
         hint = "write configmap:NAMESPACE/WORKFLOW, or give a --fleet"
         raise InputError("running on a cluster needs its record store", Place("--store"), hint)
     times = Times.from_environment()
-    holder = f"{store.workflow}/{job.category}/{job.group.id}/{secrets.token_hex(4)}"
     leases = Leases(
         store.cluster,
         store.workflow,
-        holder,
+        f"{store.workflow}/{job.category}/{job.group.id}",
         store.owner,
         duration=duration_for(len(job.group.nodes)),
     )

@@ -7,6 +7,7 @@ wait for the other for ever.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ class Leases:
     Args:
         cluster: where they are.
         workflow: name of the Workflow, for the label.
-        holder: who holds them; different for every run.
+        run: what holds them, for people; two runs of the same name follow each other.
         owner: owner reference; the leases go with the Workflow.
         duration: seconds without renewal after which a lease is free.
     """
@@ -48,14 +49,15 @@ class Leases:
         self,
         cluster: Cluster,
         workflow: str,
-        holder: str,
+        run: str,
         owner: Mapping[str, Any] | None,
         *,
         duration: float,
     ) -> None:
         self._cluster = cluster
         self._workflow = workflow
-        self._holder = holder
+        self._run = run
+        self._holder = f"{run}/{secrets.token_hex(4)}"
         self._owner = owner
         self._duration = duration
         self._held: list[str] = []
@@ -128,7 +130,7 @@ class Leases:
             found = self._cluster.get("Lease", name)
         except NotFoundError:
             return False
-        if found["spec"].get("holderIdentity") != self._holder and not self._expired(name, found):
+        if not self._is_ours(found) and not self._expired(name, found):
             return False
         body["metadata"]["resourceVersion"] = found["metadata"].get("resourceVersion", "")
         try:
@@ -136,6 +138,10 @@ class Leases:
         except (ConflictError, NotFoundError):
             return False
         return True
+
+    def _is_ours(self, found: Object) -> bool:
+        """True when we hold it, or a run of the same group that was killed before us did."""
+        return str(found["spec"].get("holderIdentity")).startswith(f"{self._run}/")
 
     def _expired(self, name: str, found: Object) -> bool:
         """Judge by our own clock how long the holder has not renewed; clocks may differ."""

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from catalog.bars import find_stage
 from catalog.certification import Certification
 from catalog.entry import find_entry
+from catalog.errors import InputError, Place
+from catalog.model import suggestion
 from catalog.options import NO_SOURCE, check_options, merge_options
 from catalog.profile import LoadedProfile, Profiles, load_profiles
 from catalog.quantity import parse_duration
@@ -19,6 +21,9 @@ from steps.detect.cohorts import CohortPlan
 from steps.detect.parts import PartMaker, PartPlan
 from steps.detect.survey import survey
 from steps.documents import Exclusion, Group, Plan, PlannedCategory, PlannedPart
+
+MOST_GROUPS = 100_000
+"""Bound on the groups of a category: five thousand nodes, each tested by itself twenty times."""
 
 
 def make_plan(
@@ -65,6 +70,7 @@ def make_plan(
         resource_slices=resource_slices,
         pods=pods,
     )
+    _check_topology_keys(certification, found.cohorts, where)
     planned = [
         _category(certification, index, found.cohorts, known, text)
         for index in range(len(spec.categories))
@@ -114,6 +120,26 @@ def _stated_profile(
     return found[0][0] if found else None
 
 
+def _check_topology_keys(
+    certification: Certification, cohorts: Sequence[CohortPlan], where: Source
+) -> None:
+    """Refuse a topology key that no node has: groups would not follow it, and nobody would know.
+
+    Raises:
+        InputError: at the first such key.
+    """
+    spec = certification.spec
+    stated: list[tuple[str | None, Path_]] = [(spec.topology_key, ("spec", "topologyKey"))]
+    for index, category in enumerate(spec.categories):
+        at: Path_ = ("spec", "categories", index, "options", "topologyKey")
+        stated.append((category.options.topology_key, at))
+    labels = {key for cohort in cohorts for node in cohort.nodes for key in node.labels}
+    for key, path in stated:
+        if key and cohorts and key not in labels:
+            near = suggestion(key, labels)
+            raise where.error(f"no target node has the label {key}", path, near)
+
+
 def _category(
     certification: Certification,
     index: int,
@@ -128,7 +154,14 @@ def _category(
     limit = int(_value(options, "maxConcurrent", 0))
     maker = PartMaker(entry, certification, index, profiles, text, isolate=isolate)
     made = [maker.make(cohort) for cohort in cohorts]
-    parts = _numbered(made, scale, int(_value(options, "repeatCount", 1)))
+    repeats = int(_value(options, "repeatCount", 1))
+    number = repeats * sum(len(part.drafts) for part in made)
+    if number > MOST_GROUPS:
+        origin = options["repeatCount"].origin
+        hint = "lower repeatCount or limits.nodeCap"
+        message = f"{entry.id} would have {number} groups, more than {MOST_GROUPS}"
+        raise InputError(message, Place(origin.file, origin.line), hint)
+    parts = _numbered(made, scale, repeats)
     category = PlannedCategory(
         id=entry.id, scale=scale, parts=tuple(parts), max_concurrent=limit, isolate=isolate
     )

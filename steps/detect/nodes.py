@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from catalog.errors import InputError, Place
-from catalog.source import read_documents
+from catalog.source import read_documents, read_text
 
 MAX_BYTES = 512 * 1024 * 1024
 """Bound on a node list; ten thousand nodes with all their images are about 150 MB of JSON."""
@@ -32,6 +32,8 @@ def read_objects(path: Path, kind: str) -> list[dict[str, Any]]:
         InputError: the file cannot be read, is damaged, or holds something else.
     """
     documents = _documents(path)
+    if not any(document is not None for document in documents):
+        raise InputError(f"is empty, expected {kind} objects", Place(str(path)))
     found: list[dict[str, Any]] = []
     for number, document in enumerate(documents):
         if document is None:
@@ -48,14 +50,7 @@ def read_objects(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def _documents(path: Path) -> list[Any]:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"is larger than {MAX_BYTES // 2**20} MiB", Place(str(path)))
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text", Place(str(path))) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", Place(str(path))) from error
+    text = read_text(path, MAX_BYTES, "utf-8-sig")
     if text.lstrip().startswith("{"):
         try:
             return [json.loads(text)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catalog.bars import Hardware, bars_for
@@ -150,6 +150,7 @@ class PartMaker:
         part: PartPlan,
     ) -> list[Draft]:
         names = [node.name for node in usable]
+        part.notes += [f"{cohort.cohort.id}: {note}" for note in _unused(prepared, len(names))]
         if prepared.scale == "intra-node":
             return self._sized(one_by_one(names), prepared, part)
         key = self._topology_key(prepared, cohort)
@@ -258,6 +259,17 @@ class PartMaker:
             )
             found.append(BarSet(nodes=size, bars=bars, missing=missing))
         return tuple(found)
+
+
+def _unused(prepared: Prepared, nodes: int) -> Iterator[str]:
+    """Say that a stated minGroupSize changes nothing."""
+    smallest = prepared.options.get("minGroupSize")
+    if smallest is None or not smallest.replaced:
+        return
+    if prepared.scale != "diagnose":
+        yield f"minGroupSize {smallest.value} is for testScale diagnose, not {prepared.scale}"
+    elif smallest.value > nodes:
+        yield f"minGroupSize {smallest.value} is above the {nodes} usable nodes: one group"
 
 
 def _lacking(node: Observed, requests: Mapping[str, int]) -> str | None:

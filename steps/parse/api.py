@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
 from steps.documents import (
@@ -26,6 +27,7 @@ class ParseContext:
         exit_code: of the tool.
         node: the node that a per-node output was taken from.
         nodes: nodes of the group, in rank order.
+        other_nodes: the other nodes of the plan, on which this run has no business.
         gpus_per_node: GPUs that the profile has on each node.
         nics_per_node: network devices that the profile has on each node.
         transport: network names that prove the fabric of the platform; empty where any is right.
@@ -37,6 +39,7 @@ class ParseContext:
         gpus: GPUs of the whole job.
         tokens_per_step: global batch size times sequence length.
         rank_nodes: node by rank, from the launcher.
+        started, ended: when the run was, by the launcher's clock; None where nobody noted it.
     """
 
     category: str | None = None
@@ -44,6 +47,7 @@ class ParseContext:
     exit_code: int | None = None
     node: str | None = None
     nodes: tuple[str, ...] = ()
+    other_nodes: frozenset[str] = frozenset()
     gpus_per_node: int | None = None
     nics_per_node: int | None = None
     transport: tuple[str, ...] = ()
@@ -55,6 +59,8 @@ class ParseContext:
     gpus: int | None = None
     tokens_per_step: int | None = None
     rank_nodes: Mapping[int, str] = field(default_factory=dict)
+    started: datetime | None = None
+    ended: datetime | None = None
 
 
 class Line(NamedTuple):
@@ -66,6 +72,7 @@ class Line(NamedTuple):
         rank: rank from a tag such as ``[1,7]<stdout>:`` or ``[rank5]:``.
         host: host from a prefix such as ``node-b:``, where it is surely one.
         ended: False for the last line when the output ends without a newline.
+        time: ISO time stamp with zone that stood in front; the innermost of several.
     """
 
     number: int
@@ -73,6 +80,7 @@ class Line(NamedTuple):
     rank: int | None = None
     host: str | None = None
     ended: bool = True
+    time: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,6 +91,7 @@ class Part:
         mode: the kind of output it reads.
         claimed: number of lines it recognised as its own; 0 means the output is of another kind.
         completeness: None from scanners that cannot tell, such as kernel lines inside a log.
+        start: first line of the attempt that counts, where the output holds several.
     """
 
     mode: ReadMode
@@ -90,6 +99,7 @@ class Part:
     tool: str | None = None
     operation: str | None = None
     completeness: Completeness | None = None
+    start: int = 0
     figures: dict[str, Figure] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

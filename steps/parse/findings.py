@@ -36,3 +36,18 @@ def finding(
         witness=witness,
         cause=cause,
     )
+
+
+def made_up_for(item: Finding, start: int) -> Finding:
+    """Return a failure of an earlier attempt as a warning: the run that counts began after it.
+
+    Args:
+        item: the finding.
+        start: first line of the run that counts.
+    """
+    earlier = all(proof.line is not None and proof.line < start for proof in item.evidence)
+    serious = item.effect in {Effect.FAIL, Effect.INCONCLUSIVE}
+    if not serious or not item.evidence or not earlier:
+        return item
+    message = f"{item.message}; a later attempt completed"
+    return item.model_copy(update={"effect": Effect.WARN, "message": message})

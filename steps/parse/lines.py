@@ -24,7 +24,8 @@ _RANK_TAG = re.compile(
 )
 _LOG_TAG = re.compile(
     r"\[pod/[^\]\s]+\] ?"  # kubectl logs --prefix
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
+    r"|(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) "
+    r"(?:std(?:out|err) [FP] )?"
     # stern prints pod and container bare, so only in front of what the tools print
     r"|[a-z0-9][a-z0-9.-]*-[a-z0-9]{4,} [a-z0-9][a-z0-9-]* "
     r"(?=#|\s{3,}\d|\[\d+,\d+\]<|\S+:\d+:\d+ \[)"
@@ -76,6 +77,7 @@ def _strip(text: str, number: int, *, ended: bool) -> Line:
         text = _CONTROL.sub("", _ANSI.sub("", text))
     rank: int | None = None
     host: str | None = None
+    time: str | None = None
     position = 0
     while position < len(text):
         first = text[position]
@@ -90,6 +92,7 @@ def _strip(text: str, number: int, *, ended: bool) -> Line:
         if not first.isspace():
             tag = _LOG_TAG.match(text, position)
             if tag:
+                time = tag["time"] or time
                 position = tag.end()
                 continue
             tag = _HOST.match(text, position)
@@ -101,4 +104,4 @@ def _strip(text: str, number: int, *, ended: bool) -> Line:
     text = text[position:]
     if "[" in text and _ROW_START.match(text):
         text = _MID_ROW_TAG.sub("", text)
-    return Line(number, text, rank, host, ended)
+    return Line(number, text, rank, host, ended, time)

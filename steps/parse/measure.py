@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from catalog.entry import Entry
 from catalog.quantity import parse_size
 from catalog.resolved import Workload
-from steps.documents import Measurements, RunRecord
+from steps.documents import Finding, Measurements, RunOutcome, RunRecord
 from steps.parse.api import ParseContext
+from steps.parse.findings import finding
 from steps.parse.reader import combine, parse_stream
 
 
-def context_of(entry: Entry, workload: Workload, record: RunRecord) -> ParseContext:
-    """Tell the parsers what the plan and the launcher know about a run."""
+def context_of(
+    entry: Entry, workload: Workload, record: RunRecord, other_nodes: Iterable[str] = ()
+) -> ParseContext:
+    """Tell the parsers what the plan and the launcher know about a run.
+
+    Args:
+        entry: the catalog entry.
+        workload: what was run.
+        record: the run.
+        other_nodes: all targeted nodes of the plan; those of the group itself are left out.
+    """
     nodes = record.group.nodes
     gpus = int(workload.gpus_per_node.value)
     max_bytes = workload.options.get("maxBytes")
     sequence = entry.facts.get("sequenceLength")
     transport = workload.transport.value or ()
+    # A stored output whose times nobody noted has a record that ends when it starts.
+    timed = record.ended > record.started
     return ParseContext(
         category=entry.id,
         tool=entry.tool,
         exit_code=record.exit_code,
         node=nodes[0] if len(nodes) == 1 else None,
         nodes=nodes,
+        other_nodes=frozenset(other_nodes) - frozenset(nodes),
         gpus_per_node=gpus,
         nics_per_node=int(workload.nics_per_node.value) or None,
         transport=tuple(transport) if len(nodes) > 1 else (),
@@ -38,11 +51,17 @@ def context_of(entry: Entry, workload: Workload, record: RunRecord) -> ParseCont
         # One sample per GPU: the entries set the global batch size to the number of GPUs.
         tokens_per_step=int(sequence) * gpus * len(nodes) if sequence else None,
         rank_nodes={rank: nodes[rank // gpus] for rank in range(gpus * len(nodes))},
+        started=record.started if timed else None,
+        ended=record.ended if timed else None,
     )
 
 
 def measure(
-    entry: Entry, workload: Workload, record: RunRecord, read_log: Callable[[str], bytes]
+    entry: Entry,
+    workload: Workload,
+    record: RunRecord,
+    read_log: Callable[[str], bytes],
+    other_nodes: Iterable[str] = (),
 ) -> Measurements:
     """Read all outputs of one run.
 
@@ -51,15 +70,37 @@ def measure(
         workload: what was run.
         record: the run; names its outputs.
         read_log: returns a raw output by name.
+        other_nodes: all targeted nodes of the plan.
     """
-    context = context_of(entry, workload, record)
+    context = context_of(entry, workload, record, other_nodes)
     parts = []
     for log in record.logs:
         mine = context
         if log.role == "kernel":
-            mine = ParseContext(node=log.node, gpus_per_node=context.gpus_per_node)
+            mine = ParseContext(
+                node=log.node,
+                gpus_per_node=context.gpus_per_node,
+                started=context.started,
+                ended=context.ended,
+            )
         parts.append(parse_stream(io.BytesIO(read_log(log.name)), log.name, mine))
     if not parts:
         parts.append(parse_stream(io.BytesIO(b""), "output", context))
     read = combine(parts)
-    return read.model_copy(update={"category": entry.id, "group": record.group.id})
+    return read.model_copy(
+        update={
+            "category": entry.id,
+            "group": record.group.id,
+            "findings": (*read.findings, *_unknown_exit(record, read)),
+        }
+    )
+
+
+def _unknown_exit(record: RunRecord, read: Measurements) -> list[Finding]:
+    """An output that looks whole is no proof that the tool ended well."""
+    code = "EXIT_CODE_UNKNOWN"
+    if record.exit_code is not None or record.outcome is not RunOutcome.COMPLETED:
+        return []
+    if any(known.code == code for known in read.findings):
+        return []
+    return [finding(code, "nobody noted the exit code of the tool")]

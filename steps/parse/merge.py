@@ -14,7 +14,8 @@ from steps.documents import (
     ReadMode,
 )
 from steps.parse.api import ParseContext, Part
-from steps.parse.findings import finding
+from steps.parse.findings import finding, made_up_for
+from steps.parse.hosts import check_hosts, node_names
 from steps.parse.sightings import node_of_rank
 
 MAX_FINDINGS = 500
@@ -70,14 +71,19 @@ def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measu
     """
     main, *others = parts
     printed = _merged_ranks(part.ranks for part in parts)
-    names = _node_names(printed, context)
+    names = node_names(printed, context)
     ranks = tuple(
         place.model_copy(update={"node": names[place.node]}) if place.node in names else place
         for place in printed
     )
     findings = list(main.findings)
     for part in others:
-        findings += [item for item in part.findings if item.code not in _ABOUT_THE_OUTPUT]
+        findings += [
+            made_up_for(item, main.start) if part.mode is ReadMode.LAUNCHER_LOG else item
+            for item in part.findings
+            if _joins(item, main)
+        ]
+    findings += check_hosts(printed, context)
     return Measurements(
         category=context.category,
         mode=main.mode,
@@ -93,6 +99,20 @@ def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measu
         exit_code=context.exit_code,
         facts=_merged(part.facts for part in parts),
     )
+
+
+def _joins(item: Finding, main: Part) -> bool:
+    """Whether a finding of another reader is one of the whole output.
+
+    A process that a launcher saw end badly spoils a result that is complete by itself. dcgmi ends
+    with an error code after every Fail; its reader has weighed the two.
+    """
+    if item.code == "EXIT_CODE_NONZERO" and main.mode not in {
+        ReadMode.DCGM_JSON,
+        ReadMode.DCGM_TEXT,
+    }:
+        return main.completeness in {None, Completeness.COMPLETE}
+    return item.code not in _ABOUT_THE_OUTPUT
 
 
 def _without_result(part: Part) -> Completeness:
@@ -192,21 +212,6 @@ def _merged_ranks(sources: Iterable[Sequence[RankPlace]]) -> tuple[RankPlace, ..
                 )
             )
     return tuple(places[rank] for rank in sorted(places))
-
-
-def _node_names(ranks: Sequence[RankPlace], context: ParseContext) -> dict[str | None, str]:
-    """Return the node by the host name that the tool printed, where that is the name of a pod.
-
-    The launcher's map of ranks tells; it is only believed where it joins each host with one node.
-    """
-    names: dict[str | None, str] = {}
-    for place in ranks:
-        node = context.rank_nodes.get(place.rank)
-        if not place.node or not node or place.node in context.nodes:
-            continue
-        if names.setdefault(place.node, node) != node:
-            return {}
-    return names if len(set(names.values())) == len(names) else {}
 
 
 def _tidy(

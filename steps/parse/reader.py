@@ -18,22 +18,39 @@ _NOTHING_KNOWN = ParseContext()
 
 
 def parse_stream(
-    stream: BinaryIO, name: str, context: ParseContext = _NOTHING_KNOWN
+    stream: BinaryIO,
+    name: str,
+    context: ParseContext = _NOTHING_KNOWN,
+    *,
+    strict: bool = False,
 ) -> Measurements:
     """Read one output.
 
     One pass, in memory that does not grow with the output (JSON documents up to 16 MiB are held).
-    Any bytes are accepted; what cannot be read is said in the findings, never raised.
+    Any bytes are accepted; what cannot be read is said in the findings, never raised. That holds
+    for a bug of a reader as well: one output must not cost the report of a whole fleet.
 
     Args:
         stream: raw bytes, or gzip of them.
         name: of the output, for people and evidence.
         context: what is known about the run.
+        strict: let the error of a reader through; for tests.
 
     Raises:
         OSError: the stream itself cannot be read.
     """
-    recogniser = Recogniser(name)
+    try:
+        return _read(stream, name, context)
+    except OSError:
+        raise
+    except Exception as error:
+        if strict:
+            raise
+        return from_parts([_broken(error)], name, context)
+
+
+def _read(stream: BinaryIO, name: str, context: ParseContext) -> Measurements:
+    recogniser = Recogniser(name, context)
     reading = read_lines(stream, recogniser.take)
     parts = recogniser.finish(context)
     if not parts:
@@ -44,9 +61,21 @@ def parse_stream(
     return from_parts(parts, name, context)
 
 
-def parse_bytes(data: bytes, name: str, context: ParseContext = _NOTHING_KNOWN) -> Measurements:
+def parse_bytes(
+    data: bytes, name: str, context: ParseContext = _NOTHING_KNOWN, *, strict: bool = False
+) -> Measurements:
     """Read one output that is in memory; see `parse_stream`."""
-    return parse_stream(io.BytesIO(data), name, context)
+    return parse_stream(io.BytesIO(data), name, context, strict=strict)
+
+
+def _broken(error: Exception) -> Part:
+    return Part(
+        mode=ReadMode.UNKNOWN,
+        completeness=Completeness.UNKNOWN_SCHEMA,
+        findings=[
+            finding("LOG_UNREADABLE", f"readiness itself failed on it: {type(error).__name__}")
+        ],
+    )
 
 
 def _nothing(reading: Reading, *, blank: bool) -> Part:
@@ -80,7 +109,10 @@ def _check_tool(part: Part, context: ParseContext) -> None:
             else Completeness.UNKNOWN_SCHEMA
         )
     part.findings.append(
-        finding("NO_RESULT_ROWS", f"the output is of kind {part.mode} and holds no result of {context.tool}")
+        finding(
+            "NO_RESULT_ROWS",
+            f"the output is of kind {part.mode} and holds no result of {context.tool}",
+        )
     )
 
 

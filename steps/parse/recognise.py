@@ -49,15 +49,23 @@ _HINTS = (
 
 
 class Recogniser:
-    """Feeds the lines of one output to every reader and collects what they found."""
+    """Feeds the lines of one output to every reader and collects what they found.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: of the output.
+        context: what is known about the run; a kernel log also tells of other times.
+    """
+
+    def __init__(self, name: str, context: ParseContext) -> None:
         self.name = name
         self.blank = True
         self._documents = JsonDocuments()
         self._scanners = [
             (scanner, _needle_search(scanner)) for scanner in (make(name) for make in SCANNERS)
         ]
+        for scanner, _ in self._scanners:
+            if isinstance(scanner, KernelScanner):
+                scanner.begin(context)
         # there can be very many lines of NCCL's log, and they are no other tool's
         self._nccl: list[Scanner] = [
             scanner for scanner, _ in self._scanners if isinstance(scanner, NcclScanner)
@@ -132,9 +140,13 @@ def _read_documents(documents: JsonDocuments, name: str, context: ParseContext) 
     lines = [document for document in found if document.one_line and not document.cut_off]
     parts: list[Part] = []
     rest = found
-    if len(lines) > 1 and (part := _read(lines, name, context)):
-        parts.append(part)
+    if lines and (part := _read(lines, name, context)):
         rest = [document for document in found if document not in lines]
+        half = next((item for item in rest if item.cut_off and item.one_line), None)
+        if half and half.line > lines[-1].line:
+            part.completeness = Completeness.CUT_OFF
+            part.findings.append(_truncated("the last line of JSON is cut off"))
+        parts.append(part)
     unknown: list[Document] = []
     for document in rest:
         part = _read([document], name, context)

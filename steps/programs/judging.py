@@ -27,7 +27,8 @@ def parse(store: RecordStore, category: str) -> int:
     Returns:
         How many were read.
     """
-    planned = planned_category(require_plan(store), category)
+    plan = require_plan(store)
+    planned = planned_category(plan, category)
     count = 0
     for part, group in all_groups(store, planned):
         record = store.get(RunRecord, category, group.id)
@@ -35,7 +36,9 @@ def parse(store: RecordStore, category: str) -> int:
             continue
         if not record.logs and record.failures:
             continue
-        read = measure(find_entry(category), part.workload, record, store.get_log)
+        read = measure(
+            find_entry(category), part.workload, record, store.get_log, other_nodes=plan.targeted
+        )
         store.put(read, category, group.id)
         count += 1
     return count

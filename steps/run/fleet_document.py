@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from catalog.certification import Count, Flag, Metadata
 from catalog.entry import find_entry
+from catalog.errors import InputError
 from catalog.model import Model, suggestion
 from catalog.reasons import reason
 from catalog.resolved import Launcher
 from catalog.source import Source
 from steps.documents import NodeEvent, RunOutcome
 from steps.run.node_names import NodeNames
-from steps.run.simulator.faults import AnyFault, Fault, TimedFault, fault_kinds
+from steps.run.simulator.faults import LEAST_FACTOR, AnyFault, Fault, TimedFault, fault_kinds
+
+
+def _in_range(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("needs a time zone, for example Z")
+    if not _FIRST <= value < _LAST:
+        raise ValueError(f"must be in the years {_FIRST.year} to {_LAST.year - 1}")
+    return value
+
+
+_FIRST, _LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
+Time = Annotated[AwareDatetime, AfterValidator(_in_range)]
+"""A moment in the years in which such clusters run, far from the ends of the calendar."""
 
 SOURCES = ("simulated", "recorded")
 
@@ -72,7 +94,7 @@ class NodeSet(Model):
     ready: Flag = True
     domain: str | None = None
     busy_gpus: Annotated[int, Field(ge=0)] = 0
-    performance: Annotated[float, Field(gt=0, le=2)] = 1.0
+    performance: Annotated[float, Field(ge=LEAST_FACTOR, le=2)] = 1.0
 
 
 def _listed(value: Any) -> Any:
@@ -91,8 +113,8 @@ class RecordedOutput(Model):
         kernel_logs: kernel log by node.
         events: health events of the nodes during the run.
         started, ended: when it ran.
-        iteration: the repeat that it belongs to; None: in the order of the file.
-        purpose: ``isolate`` for a follow-up run; None fits either.
+        iteration: the repeat that it belongs to; None is the first.
+        purpose: ``isolate`` for a follow-up run; None fits either, where no other output does.
     """
 
     category: str
@@ -102,10 +124,17 @@ class RecordedOutput(Model):
     outcome: RunOutcome | None = None
     kernel_logs: dict[str, str] = {}
     events: tuple[NodeEvent, ...] = ()
-    started: AwareDatetime | None = None
-    ended: AwareDatetime | None = None
+    started: Time | None = None
+    ended: Time | None = None
     iteration: Count | None = None
     purpose: Literal["measure", "isolate"] | None = None
+
+    @field_validator("events")
+    @classmethod
+    def _event_times_fit(cls, events: tuple[NodeEvent, ...]) -> tuple[NodeEvent, ...]:
+        for event in events:
+            _in_range(event.at)
+        return events
 
     @model_validator(mode="after")
     def _times_fit(self) -> RecordedOutput:
@@ -118,7 +147,7 @@ class _Spec(Model):
     nodes: tuple[NodeSet, ...] = ()
     nodes_file: str | None = None
     pods_file: str | None = None
-    start: AwareDatetime | None = None
+    start: Time | None = None
 
 
 class SimulatedSpec(_Spec):
@@ -224,7 +253,7 @@ def check_outputs(
     Raises:
         InputError: with the place of the first that does not.
     """
-    seen: set[tuple[object, ...]] = set()
+    seen: dict[tuple[object, ...], int] = {}
     for index, output in enumerate(outputs):
         path: tuple[str | int, ...] = ("spec", "outputs", index)
         entry = find_entry(output.category, source.place((*path, "category")))
@@ -243,10 +272,25 @@ def check_outputs(
             place = (*path, "events", number)
             _check_nodes(source, (*place, "node"), (event.node,), output.nodes)
             _check_code(source, (*place, "code"), event.code)
-        key = (output.category, frozenset(output.nodes), output.iteration, output.purpose)
-        if output.iteration is not None and key in seen:
-            raise source.error("is given twice for these nodes", (*path, "iteration"))
-        seen.add(key)
+        key = (output.category, frozenset(output.nodes), output.iteration or 1, output.purpose)
+        first = seen.setdefault(key, index)
+        if first != index:
+            raise _second_output(source, outputs, first, index)
+
+
+def _second_output(
+    source: Source, outputs: Sequence[RecordedOutput], first: int, second: int
+) -> InputError:
+    """Return the error for two outputs of one run: only one of them could be judged."""
+    output = outputs[second]
+    which = f" of iteration {output.iteration}" if output.iteration else ""
+    line = source.place(("spec", "outputs", first)).line
+    return source.error(
+        f"is the second output{which} of {output.category} on {', '.join(output.nodes)}; "
+        f"the first, {', '.join(outputs[first].file)}, is in line {line}",
+        ("spec", "outputs", second),
+        "give the repeats of a run different iterations",
+    )
 
 
 def _check_nodes(

@@ -20,11 +20,14 @@ MAX_OUTPUT_BYTES = 1 << 30
 _TIMEOUT_EXIT = 124
 """Exit code of ``timeout``, in which launchers wrap mpirun."""
 
+NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+"""Start of the clock when no time was noted: the same in every report, and surely no real one."""
+
 _Key = tuple[str, frozenset[str]]
 
 
 class RecordedFleet:
-    """Stored outputs, in the order of the file; the n-th iteration takes the n-th that fits.
+    """Stored outputs; a group takes the one of its category, nodes, iteration and purpose.
 
     Args:
         name: name of the fleet.
@@ -46,8 +49,8 @@ class RecordedFleet:
         folder: Path,
         start: datetime | None,
     ) -> None:
-        self.note = f"recorded outputs of fleet {name}; nothing was run for this report"
-        self.start = start or _earliest(outputs, folder)
+        self.note = f"fleet {name}"
+        self.start = start or _earliest(outputs)
         self._nodes = nodes
         self._pods = pods
         self._folder = folder
@@ -79,9 +82,11 @@ class RecordedFleet:
         return self._result(job, self._outputs[index])
 
     def unused(self) -> list[str]:
-        """Return the outputs that no job took; their nodes were not in such a group."""
+        """Return a sentence for each output that no job took."""
         return [
-            f"{output.category} on {', '.join(output.nodes)}: {', '.join(output.file)}"
+            f"output {', '.join(output.file)} of {output.category} on {', '.join(output.nodes)}"
+            + (f", iteration {output.iteration}," if output.iteration else "")
+            + " belongs to no planned group and was not judged"
             for index, output in enumerate(self._outputs)
             if index not in self._used
         ]
@@ -89,17 +94,11 @@ class RecordedFleet:
     def _find(self, job: Job) -> int | None:
         group = job.group
         mine = self._by_group.get((job.category, frozenset(group.nodes)), [])
-        purposes: list[tuple[str | None, ...]] = [("measure", None)]
-        if group.purpose == "isolate":
-            purposes = [("isolate",), (None,)]
-        for allowed in purposes:
-            fitting = [index for index in mine if self._outputs[index].purpose in allowed]
-            for index in fitting:
-                if self._outputs[index].iteration == group.iteration:
+        repeat = [i for i in mine if (self._outputs[i].iteration or 1) == group.iteration]
+        for purpose in (group.purpose, None):
+            for index in repeat:
+                if self._outputs[index].purpose == purpose:
                     return index
-            unnumbered = [index for index in fitting if self._outputs[index].iteration is None]
-            if group.iteration <= len(unnumbered):
-                return unnumbered[group.iteration - 1]
         return None
 
     def _result(self, job: Job, output: RecordedOutput) -> JobResult:
@@ -187,10 +186,6 @@ def _free_name(job: Job, name: str, taken: Container[str]) -> str:
     return next(free for free in names if free not in taken)
 
 
-def _earliest(outputs: Sequence[RecordedOutput], folder: Path) -> datetime:
-    """Return when the first run started, or at least when the first output was written."""
-    times = [output.started for output in outputs if output.started]
-    if not times:
-        written = [(folder / name).stat().st_mtime for item in outputs for name in item.file]
-        times = [datetime.fromtimestamp(min(written), UTC)] if written else []
-    return min(times, default=datetime.now(UTC))
+def _earliest(outputs: Sequence[RecordedOutput]) -> datetime:
+    """Return when the first run started, as far as that was noted."""
+    return min((output.started for output in outputs if output.started), default=NO_TIME)

@@ -59,6 +59,16 @@ def test_threshold_that_is_no_cel_names_its_line() -> None:
         bars_for(ALL_REDUCE, "production", P5, 2, own)
 
 
+def test_bar_over_an_unknown_number_of_gpus_is_left_out_with_a_note() -> None:
+    entry = find_entry("diagnostics/dcgm-level1")
+    bars, missing = bars_for(entry, "production", replace(P5, gpus_per_node=None), 1, {})
+    assert [bar.key for bar in bars] == ["testsPassed"]
+    assert [code for code, _ in missing] == ["BAR_LEFT_OUT"]
+    bars, missing = bars_for(entry, "production", P5, 1, {})
+    assert [bar.values.get("gpusPerNode") for bar in bars] == [None, 8.0]
+    assert missing == ()
+
+
 def test_unknown_stage_is_refused_with_a_suggestion() -> None:
     with pytest.raises(InputError, match="did you mean 'burn-in'"):
         find_stage("burnin")

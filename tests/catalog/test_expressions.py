@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.errors import ExpressionError, Place
-from catalog.expressions import check_threshold, compile_expression, split_keyed
+from catalog.expressions import (
+    NotFiniteError,
+    check_threshold,
+    code_of,
+    compile_expression,
+    split_keyed,
+)
 
 VALUES = {
     "busBandwidthGBps": 373.25,
@@ -86,6 +92,93 @@ def test_message_size_that_was_not_measured_is_an_error_not_a_zero() -> None:
     expression = check_threshold("bar", 'busBandwidthAtGBps["32G"] >= 1.0', "nccl")
     with pytest.raises(ExpressionError, match="32G"):
         expression.evaluate(VALUES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true",
+        "1 == 1",
+        "[].all(x, false)",
+        "null == null",
+        "true || cycleSpread < 0.1",
+        "cycleSpread < 0.1 || 2 > 1",
+        "false && cycleSpread < 0.1",
+    ],
+)
+def test_expression_that_is_the_same_whatever_is_measured_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError, match="tests nothing"):
+        check_threshold("busBandwidthGBps", text, "nccl")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "says"),
+    [
+        ("busBandwidthGBps", "300", "write value >= 300"),
+        ("busBandwidthGBps", " 3.5e2", "is a number, not a test"),
+        ("bus-bandwidth", "busBandwidthGBps > 1.0", "is no threshold key"),
+        ("a b", "busBandwidthGBps > 1.0", "is no threshold key"),
+        ("bar", "has(busBandwidthAtGBps.x)", r"has\(\) is no test .*a size that is missing"),
+        ("bar", "busBandwidthGBps >= 1e400", "1e400, which is too great"),
+    ],
+)
+def test_what_only_looks_like_a_test_says_what_would_be_right(
+    key: str, text: str, says: str
+) -> None:
+    with pytest.raises(ExpressionError, match=says):
+        check_threshold(key, text, "nccl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "busBandwidthGBps / 0.0 > 1.0",
+        "!(busBandwidthGBps / 0.0 < 1.0)",
+        "(busBandwidthGBps - 373.25) / wrong > 1.0",
+        "busBandwidthGBps * 1e308 > 1.0",
+        "rankCount / (rankCount - 16) == 0",
+        'double("nan") != busBandwidthGBps',
+        'double("inf") >= busBandwidthGBps',
+    ],
+)
+def test_number_that_is_not_finite_is_an_error_and_proves_nothing(text: str) -> None:
+    text = text.replace("wrong", "double(wrongCount)")
+    expression = check_threshold("bar", text, "nccl")
+    with pytest.raises(NotFiniteError):
+        expression.evaluate(VALUES | {"rankCount": 16})
+
+
+def test_division_that_is_finite_at_what_is_measured_is_accepted() -> None:
+    expression = check_threshold("bar", "1.0 / (busBandwidthGBps - 1.5) > 0.0", "nccl")
+    assert expression.evaluate(VALUES) is True
+
+
+def test_size_that_is_missing_is_answered_by_the_sizes_that_exist() -> None:
+    expression = check_threshold("bar", 'busBandwidthAtGBps["32G"] >= 1.0', "nccl")
+    with pytest.raises(ExpressionError, match="no value for 32G; there is 16G, 8G"):
+        expression.evaluate(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "code"),
+    [
+        ("nccl", '"32G" in busBandwidthAtGBps', "FIGURE_MISSING"),
+        ("nccl", "size(busBandwidthAtGBps) == 3", "FIGURE_MISSING"),
+        ("nccl", 'busBandwidthAtGBps.exists(size, size == "32G")', "FIGURE_MISSING"),
+        ("nccl", 'busBandwidthAtGBps["16G"] > 1.0', "NCCL_LOW_BANDWIDTH"),
+        ("nccl", "busBandwidthAtGBps.all(s, busBandwidthAtGBps[s] > 1.0)", "NCCL_LOW_BANDWIDTH"),
+        ("nccl", "bandwidthDip < 0.3", "NCCL_LOW_BANDWIDTH"),
+        ("nccl", "smallMessageLatencyUs < 40.0", "NCCL_HIGH_LATENCY"),
+        ("nccl", "wrongCount == 0", "NCCL_DATA_CORRUPTION"),
+        ("nccl", "rankCount == 16", "ThresholdViolation"),
+        ("dcgm", "hostToDeviceMinGBps > 50.0", "ThresholdViolation"),
+        ("training", "avgStepTimeSec < 2.0", "TRAIN_SLOW"),
+    ],
+)
+def test_code_of_a_false_expression_is_that_of_what_it_tests(
+    tool: str, text: str, code: str
+) -> None:
+    assert code_of("bar", check_threshold("bar", text, tool), tool) == code
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from(["x < 3.0", "!(x < 3.0)"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,17 @@ def test_good_certification_loads(tmp_path: Path) -> None:
             "nodesPerJob: two",
             "cert.yaml:14: spec.categories[0].options.nodesPerJob",
         ),
+        ("maxBytes: 8G", "maxBytes: 2T", "must be from 8 bytes, where sweeps begin, to 1T"),
+        ("maxBytes: 8G", "maxBytes: 4", "must be from 8 bytes, where sweeps begin, to 1T"),
+        ("maxBytes: 8G", f"nodesPerJob: {10**23}", "must be less than or equal to 100000"),
+        ("maxBytes: 8G", f"numIterations: {10**12}", "must be less than or equal to 1000000"),
+        ("maxBytes: 8G", "repeatCount: 101", "must be less than or equal to 100"),
+        ("maxBytes: 8G", "image: a b", "must be an image reference without blanks, not 'a b'"),
+        (
+            "maxBytes: 8G",
+            "thresholds: {busBandwidthGBps: 310}",
+            "thresholds.busBandwidthGBps: must be an expression: write value >= 310",
+        ),
         ("maxBytes: 8G", "enableCheckpoint: true", "enableCheckpoint is not supported: "),
         (
             "maxBytes: 8G",
@@ -104,6 +116,35 @@ def test_each_mistake_gets_one_line_that_says_where(
 def test_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
         load_certification(tmp_path / "none.yaml")
+
+
+def test_message_size_in_plain_bytes_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "cert.yaml"
+    path.write_text(GOOD.replace("8G", "8589934592"), encoding="utf-8")
+    certification, _ = load_certification(path)
+    assert certification.spec.categories[0].options.max_bytes == "8589934592"
+
+
+def test_aliases_of_aliases_are_bounded() -> None:
+    rows = ["k0: &k0 [1, 1, 1, 1, 1, 1, 1, 1]"]
+    rows += [f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 8)}]" for i in range(1, 9)]
+    with pytest.raises(InputError, match="repeats more than 100000 values by aliases"):
+        parse_documents("\n".join(rows), "bomb.yaml")
+
+
+def test_an_alias_is_built_at_every_place_with_its_lines() -> None:
+    source = parse_documents("a: &a {x: 1}\nb: *a\n", "x.yaml")[0]
+    assert source.data == {"a": {"x": 1}, "b": {"x": 1}}
+    assert source.place(("b", "x")).line == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+def test_what_is_no_regular_file_is_refused_and_not_read(tmp_path: Path, kind: str) -> None:
+    path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "directory": tmp_path}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(InputError, match="is no regular file"):
+        load_certification(path)
 
 
 def test_bytes_that_are_no_text_are_one_line(tmp_path: Path) -> None:

@@ -8,19 +8,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tests.cluster.config import state_dir
 from tests.cluster.shell import LabError, say
-
-_PREFIX = "readiness-lab-"
 
 
 def cgroup_name(node: str) -> str:
     """Return the name of a node's control group."""
-    return f"{_PREFIX}{node}"
+    return f"{state_dir().name}.{node}"
 
 
-def cgroups_of_labs() -> list[Path]:
-    """Return every control group at the top of a hierarchy that a lab has made."""
-    return [path for root in _hierarchies() for path in sorted(root.glob(f"{_PREFIX}*"))]
+def cgroups_of_lab() -> list[Path]:
+    """Return every control group that this lab or a crashed one in its place has made."""
+    return [path for root in _hierarchies() for path in sorted(root.glob(cgroup_name("*")))]
 
 
 def make_cgroup(name: str) -> None:

@@ -17,19 +17,23 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.config import PYTHON_IMAGE
 from tests.cluster.lab import Lab
 from tests.cluster.lifecycle import attach, down, keep_logs, up
+from tests.cluster.pki import kubeconfig
+from tests.cluster.state import testing_lab
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with Argo Workflows."""
-    running = attach()
     chosen = os.environ.get("KUBECONFIG")
-    if chosen and not (running and Path(chosen) == running.kubeconfig):
+    if chosen and Path(chosen) != kubeconfig("admin"):
         argo = {key: value for key, value in os.environ.items() if key.startswith("ARGO_")}
         yield Cluster(Path(chosen), argo)
-    elif running is not None and not running.state.owner_pid:
-        yield running
-    else:
+        return
+    with testing_lab():
+        running = attach()
+        if running is not None and not running.state.owner_pid:
+            yield running
+            return
         try:
             yield up(owner_pid=os.getpid())
         finally:

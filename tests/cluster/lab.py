@@ -11,17 +11,26 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.config import ARGO_SERVER_PORT, NODE_MONITOR_GRACE_SECONDS
 from tests.cluster.rootfs import ensure_python_image
 from tests.cluster.shell import LabError, tail
-from tests.cluster.state import State
+from tests.cluster.state import State, load_state
 
 
 class Lab(Cluster):
     """A running lab: a cluster whose nodes can be dressed, stopped and healed."""
 
-    def __init__(self, state: State) -> None:
-        server = {"ARGO_SERVER": f"127.0.0.1:{ARGO_SERVER_PORT}", "ARGO_SECURE": "false"}
-        has_server = "argo-server" in state.processes
+    def __init__(self) -> None:
+        address = f"127.0.0.1:{ARGO_SERVER_PORT}"
+        # An empty token is a token: without any, Argo's client wants one from a kubeconfig.
+        server = {"ARGO_SERVER": address, "ARGO_SECURE": "false", "ARGO_TOKEN": ""}
+        has_server = "argo-server" in self.state.processes
         super().__init__(pki.kubeconfig("admin"), server if has_server else None)
-        self.state = state
+
+    @property
+    def state(self) -> State:
+        """The record of the lab, read anew each time since other processes may change it too."""
+        state = load_state()
+        if state is None:
+            raise LabError("the lab is gone")
+        return state
 
     @property
     def node_names(self) -> list[str]:
@@ -34,9 +43,10 @@ class Lab(Cluster):
         lacking = [n.name for n in self.state.nodes.values() if n.images.get(tag) != found]
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda name: import_archives(name, [path]), lacking))
+        state = self.state
         for name in lacking:
-            self.state.nodes[name].images[tag] = found
-        self.state.save()
+            state.nodes[name].images[tag] = found
+        state.save()
 
     def load_python_image(self) -> str:
         """Bring the base image to every node, made if necessary, and return its name."""

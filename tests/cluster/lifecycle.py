@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cluster import argo, controlplane, dress, images, network, node, pki
-from tests.cluster.cgroups import cgroups_of_labs, remove_cgroup
+from tests.cluster.cgroups import cgroups_of_lab, remove_cgroup
 from tests.cluster.config import state_dir
 from tests.cluster.gobuild import build_all
 from tests.cluster.lab import Lab, import_archives
@@ -98,7 +98,7 @@ def _start(state: State, look: dress.Dress, *, argo_server: bool) -> Lab:
         node.start_node(state, name)
     say("API server and nodes started")
     archives = list(images.system_images().values())
-    lab = Lab(state)
+    lab = Lab()
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(_import_system, state, name, archives) for name in state.nodes]
         controlplane.wait_api_server(state)
@@ -123,7 +123,7 @@ def _start(state: State, look: dress.Dress, *, argo_server: bool) -> Lab:
     argo.wait_argo(state)
     state.ready = True
     state.save()
-    return Lab(state)
+    return Lab()
 
 
 def _users(state: State) -> dict[str, tuple[str, list[str]]]:
@@ -173,7 +173,7 @@ def attach() -> Lab | None:
     state = load_state()
     if state is None or not state.ready:
         return None
-    return Lab(state) if all(alive(record) for record in state.processes.values()) else None
+    return Lab() if all(alive(record) for record in state.processes.values()) else None
 
 
 def _refuse_if_used() -> None:
@@ -198,7 +198,7 @@ def down() -> None:
 def leftovers() -> list[str]:
     """Name what a lab has left on this machine; a stopped one must have left nothing."""
     found = [f"process {pid}" for pid in marked()]
-    found += [f"control group {path}" for path in cgroups_of_labs()]
+    found += [f"control group {path}" for path in cgroups_of_lab()]
     found += [f"rule {rule}" for rule in network.rules()]
     if network.bridge_exists():
         found.append("bridge")
@@ -220,7 +220,7 @@ def _clear() -> None:
         stop_all(state)
     if killed := kill_marked():
         say(f"ended {len(killed)} left processes of a lab")
-    for path in cgroups_of_labs():
+    for path in cgroups_of_lab():
         remove_cgroup(path)
     network.network_down()
     if state is not None:

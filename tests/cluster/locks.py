@@ -1,4 +1,4 @@
-"""Locks between processes, held for the time of a `with` block and freed by the end of a process."""
+"""Locks between processes, held for a `with` block and freed by the end of a process."""
 
 from __future__ import annotations
 

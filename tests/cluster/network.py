@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import socket
 from pathlib import Path
 
 from tests.cluster.config import (
@@ -79,7 +80,7 @@ def rules() -> list[tuple[str, str]]:
 
 def bridge_exists() -> bool:
     """Tell whether the bridge of a lab is there."""
-    return Path(f"/sys/class/net/{BRIDGE}").exists()
+    return BRIDGE in {name for _, name in socket.if_nameindex()}
 
 
 def _iptables(table: str, *words: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 from tests.cluster.config import PYTHON_IMAGE, cache_dir
 from tests.cluster.gobuild import only_builder
-from tests.cluster.images import image_id, import_rootfs
+from tests.cluster.images import buildah, image_id, import_rootfs
 from tests.cluster.packages import program
 from tests.cluster.shell import LabError, run, say
 
@@ -24,11 +25,14 @@ _PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def ensure_python_image() -> str:
     """Make the base image if the store lacks it and return its tag."""
-    if image_id(PYTHON_IMAGE) is not None:
-        return PYTHON_IMAGE
-    with only_builder():
-        if image_id(PYTHON_IMAGE) is None:
-            _make()
+    # A second name tells which recipe the image was made by, so that a new one is not overlooked.
+    recipe = sha256(repr((_SUITE, _PACKAGES, _UNNEEDED)).encode()).hexdigest()[:12]
+    made = f"localhost/readiness-base:{recipe}"
+    if image_id(made) is None:
+        with only_builder():
+            if image_id(made) is None:
+                _make()
+                buildah("tag", PYTHON_IMAGE, made)
     return PYTHON_IMAGE
 
 

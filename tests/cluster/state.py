@@ -105,8 +105,15 @@ def remove_state_dir() -> None:
     for _ in range(10):  # mounted over and over only after crashes
         if not path.is_mount():
             break
-        run(["umount", path])
+        # Lazily: the kernel may still be busy with the memory of the programs that were killed.
+        run(["umount", "--lazy", path])
     shutil.rmtree(path, ignore_errors=True)
+
+
+def testing_lab() -> AbstractContextManager[None]:
+    """Let one test session at a time use the lab: sessions would take each other's GPUs."""
+    problem = "another test session has been using the lab for 15 minutes"
+    return exclusive(state_dir().with_suffix(".tests.lock"), wait=900, problem=problem)
 
 
 def changing_lab() -> AbstractContextManager[None]:

@@ -21,7 +21,7 @@ def test_node_is_held_by_one_run_at_a_time() -> None:
     cluster = FakeCluster()
     one, other = leases(cluster, "one"), leases(cluster, "other")
     assert one.take(["b", "a"], [], no_wait, 0.01) is None
-    assert other.take(["b"], [], no_wait, 0.01) == "node b, which one holds"
+    assert other.take(["b"], [], no_wait, 0.01) == f"node b, which {one._holder} holds"
     one.release()
     assert cluster.objects == {}
     assert leases(cluster, "third").take(["b"], [], no_wait, 0.01) is None
@@ -48,7 +48,7 @@ def test_lease_of_a_dead_holder_runs_out() -> None:
     other = leases(cluster, "other", duration=1)
     assert other.take(["a"], [], stop.wait, 0.05) is None
     dead.release()
-    assert cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == "other"
+    assert cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == other._holder
     other.release()
 
 
@@ -63,7 +63,7 @@ def test_lease_of_a_living_holder_does_not_run_out() -> None:
         return next(tries, None) is None
 
     other = leases(cluster, "other", duration=1)
-    assert other.take(["a"], [], wait, 0.05) == "node a, which one holds"
+    assert other.take(["a"], [], wait, 0.05) == f"node a, which {one._holder} holds"
     one.release()
 
 
@@ -98,3 +98,13 @@ def test_overlapping_groups_never_wait_for_each_other_for_ever() -> None:
     for thread in threads:
         thread.join(10)
     assert sorted(done) == sorted(groups)
+
+
+def test_run_takes_over_at_once_what_its_killed_predecessor_held() -> None:
+    cluster = FakeCluster()
+    killed = leases(cluster, "certify/all-reduce/full-scale-0")
+    killed.take(["a"], [], no_wait, 0.01)
+    again = leases(cluster, "certify/all-reduce/full-scale-0")
+    assert again.take(["a"], [], no_wait, 0.01) is None
+    longer = leases(cluster, "certify/all-reduce/full-scale-01")
+    assert longer.take(["a"], [], no_wait, 0.01) is not None

@@ -60,10 +60,12 @@ def test_one_node_alone_and_an_empty_list_are_read(tmp_path: Path) -> None:
         ("kind: List\nitems: [\n", "nodes.yaml:.*is not valid YAML"),
         ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "holds Node a twice"),
         ("- 1\n", "must be a Node object"),
+        ("", "nodes.yaml: is empty, expected Node objects"),
+        ("---\n# nothing\n", "nodes.yaml: is empty, expected Node objects"),
     ],
     ids=[
         "another kind", "no list", "no metadata", "no name", "text", "bad status", "bad YAML",
-        "twice", "a list of numbers",
+        "twice", "a list of numbers", "empty", "no document",
     ],
 )  # fmt: skip
 def test_a_damaged_list_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
@@ -83,3 +85,8 @@ def test_a_missing_file_and_binary_data_are_errors(tmp_path: Path) -> None:
     path.write_text('{"kind": "List",\n "items": [}', encoding="utf-8")
     with pytest.raises(InputError, match=r"nodes.json:2: is not valid JSON"):
         read_nodes(path)
+
+
+def test_a_device_is_one_clear_error() -> None:
+    with pytest.raises(InputError, match="/dev/null: is no regular file"):
+        read_nodes(Path("/dev/null"))

@@ -73,6 +73,15 @@ def test_a_scale_that_the_entry_lacks_is_an_error_in_its_category() -> None:
         merge_options(find_entry("diagnostics/dcgm-level1"), loaded, 0, source)
 
 
+def test_a_threshold_that_tests_nothing_is_an_error_at_its_line_before_any_node_is_known() -> None:
+    loaded, source = certification(options={"thresholds": {"busBandwidthGBps": "true"}})
+    with pytest.raises(InputError, match=r"certification.yaml:\d+: .*GBps: tests nothing"):
+        check_options(loaded, source)
+    loaded, source = certification(spec={"thresholds": {"wrong.count": "wrongCount == 0"}})
+    with pytest.raises(InputError, match=r"'wrong\.count' is no threshold key"):
+        check_options(loaded, source)
+
+
 def test_an_unknown_category_is_an_error_with_a_suggestion() -> None:
     loaded, source = certification("communication/nccl-allreduce")
     with pytest.raises(InputError, match=r"certification.yaml:\d+: .*did you mean '.*all-reduce'"):

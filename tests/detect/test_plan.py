@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.errors import InputError
+from steps.detect import core
 from steps.detect.core import make_plan
 from steps.documents import Plan
 from tests.detect.build import GB200, H100, certification, fleet, node
@@ -567,3 +568,30 @@ def test_a_resource_slice_tells_the_gpu_of_an_unlabelled_node() -> None:
     result = plan(nodes, resource_slices=slices)
     assert {(f.gpu_product, f.gpus) for f in result.nodes} == {(H100, 8)}
     assert result.cohorts[0].profile == "onprem/h100"
+
+
+def test_a_topology_key_that_no_node_has_is_an_error_with_a_suggestion() -> None:
+    nodes = fleet(4, labels={"example.com/rack": "r1"})
+    result = plan(nodes, options={"topologyKey": "example.com/rack", "nodesPerJob": 2})
+    assert len(groups(result)) == 2
+    with pytest.raises(InputError, match=r"has the label example\.com/rak .*did you"):
+        plan(nodes, options={"topologyKey": "example.com/rak"})
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"),
+    [
+        ("full-scale", "minGroupSize 7 is for testScale diagnose, not full-scale"),
+        ("diagnose", "minGroupSize 7 is above the 4 usable nodes: one group"),
+    ],
+)
+def test_a_smallest_group_that_changes_nothing_is_noted(scale: str, says: str) -> None:
+    result = plan(fleet(4), options={"testScale": scale, "minGroupSize": 7})
+    assert f"onprem-h100: {says}" in result.annotations["notes"]
+
+
+def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "MOST_GROUPS", 20)
+    assert len(groups(plan(fleet(5), options={"testScale": "intra-node", "repeatCount": 4}))) == 20
+    with pytest.raises(InputError, match="would have 25 groups, more than 20"):
+        plan(fleet(5), options={"testScale": "intra-node", "repeatCount": 5})

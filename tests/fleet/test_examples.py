@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from catalog.certification import load_certification
+from pipelines.local import certify
 from steps.documents import Group, RunOutcome
 from steps.run.fleet import Fleet, load_fleet
+from steps.store import DirectoryStore
 from tests.fleet.jobs import ALL_REDUCE, make_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -57,6 +61,27 @@ def test_pairs_show_the_slow_node_and_clear_the_others(fleet: Fleet) -> None:
 
     assert busbw("gpu-node-07", "gpu-node-05") == pytest.approx(46, rel=0.02)
     assert busbw("gpu-node-08", "gpu-node-06") == pytest.approx(467.5, rel=0.015)
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["times noted", "no times noted"])
+def test_two_reports_of_the_recorded_example_are_the_same(tmp_path: Path, *, noted: bool) -> None:
+    shutil.copytree(EXAMPLES / "recorded", tmp_path / "in")
+    fleet = tmp_path / "in" / "fleet.yaml"
+    if not noted:
+        fleet.write_text(re.sub(r" +(?:started|ended): .*\n", "", fleet.read_text()))
+    kept = []
+    for number in (1, 2):
+        store = DirectoryStore(tmp_path / f"out-{number}")
+        loaded, source = load_certification(tmp_path / "in" / "certification.yaml")
+        certify(loaded, load_fleet(fleet), store, text=source)
+        files = sorted(path for path in (tmp_path / f"out-{number}").rglob("*") if path.is_file())
+        kept.append(
+            {path.relative_to(tmp_path / f"out-{number}"): path.read_bytes() for path in files}
+        )
+        for path in (tmp_path / "in").rglob("*"):
+            os.utime(path, (1e9, 1e9))  # when a file was written says nothing
+    assert len(kept[0]) > 5
+    assert kept[0] == kept[1]
 
 
 def test_the_recorded_example_uses_every_output() -> None:

@@ -73,7 +73,45 @@ MALFORMED = {
         "spec.faults[0].category: needs 'at'",
     ),
     "two rates": (fault("kind: slow-link, node: n-1, factor: 0.5, GBps: 4"), "needs either"),
-    "rate of nothing": (fault("kind: slow-link, node: n-1, GBps: 0"), "greater than 0"),
+    "rate of nothing": (
+        fault("kind: slow-link, node: n-1, GBps: 0"),
+        ":8: spec.faults[0].GBps: must be greater than or equal to 0.001",
+    ),
+    "rate next to nothing": (
+        fault("kind: slow-link, node: n-1, GBps: 1.0e-300"),
+        "spec.faults[0].GBps: must be greater than or equal to 0.001",
+    ),
+    "rate beyond any": (
+        fault("kind: slow-link, node: n-1, GBps: 1.0e+9"),
+        "spec.faults[0].GBps: must be less than or equal to 10000",
+    ),
+    "part of next to nothing": (
+        fault("kind: slow-link, node: n-1, factor: 1.0e-300"),
+        "spec.faults[0].factor: must be greater than or equal to 0.001",
+    ),
+    "speed of next to nothing": (
+        HEAD + "  source: simulated\n  nodes: [{names: n-1, performance: 1.0e-300}]\n",
+        "spec.nodes[0].performance: must be greater than or equal to 0.001",
+    ),
+    "start at the end of time": (
+        SIMULATED + "  start: 9999-12-31T23:59:00Z\n",
+        ":7: spec.start: must be in the years 2000 to 2100",
+    ),
+    "start before its zone": (
+        SIMULATED + "  start: 0001-01-01T00:00:00+14:00\n",
+        "spec.start: must be in the years 2000 to 2100",
+    ),
+    "output from the future": (
+        output(f"{LEVEL1}, file: fleet.yaml, started: 3026-01-02T00:00:00Z"),
+        "spec.outputs[0].started: must be in the years 2000 to 2100",
+    ),
+    "event without zone": (
+        output(
+            f"{LEVEL1}, file: fleet.yaml, events: [{{node: n-1, at: 2026-01-02T00:00:00, "
+            "code: NODE_CORDONED, source: taint, text: x}]"
+        ),
+        "spec.outputs[0].events: needs a time zone, for example Z",
+    ),
     "no such GPU": (
         fault("kind: lost-gpu, node: n-1, gpu: 8"),
         ":8: spec.faults[0].gpu: node n-1 has 8 GPUs, numbered from 0",
@@ -128,7 +166,23 @@ MALFORMED = {
         + "  outputs:\n"
         + "  - {category: diagnostics/dcgm-level1, nodes: n-1, file: fleet.yaml, iteration: 2}\n"
         * 2,
-        ":9: spec.outputs[1].iteration: is given twice",
+        ":9: spec.outputs[1]: is the second output of iteration 2 of diagnostics/dcgm-level1 on "
+        "n-1; the first, fleet.yaml, is in line 8",
+    ),
+    "two outputs of one run": (
+        RECORDED
+        + "  outputs:\n"
+        + "  - {category: communication/nccl-all-reduce, nodes: [n-1, n-2], file: fleet.yaml}\n"
+        + "  - {category: communication/nccl-all-reduce, nodes: [n-2, n-1], file: fleet.yaml}\n",
+        ":9: spec.outputs[1]: is the second output of communication/nccl-all-reduce on n-2, n-1; "
+        "the first, fleet.yaml, is in line 8 (give the repeats of a run different iterations)",
+    ),
+    "two first iterations": (
+        RECORDED
+        + "  outputs:\n"
+        + "  - {category: diagnostics/dcgm-level1, nodes: n-1, file: fleet.yaml}\n"
+        + "  - {category: diagnostics/dcgm-level1, nodes: n-1, file: fleet.yaml, iteration: 1}\n",
+        ":9: spec.outputs[1]: is the second output of iteration 1",
     ),
     "no nodes file": (
         HEAD + "  source: simulated\n  nodesFile: nodes.yaml\n",

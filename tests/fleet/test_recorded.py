@@ -111,17 +111,45 @@ def test_a_group_without_output_is_a_missing_result(folder: Path) -> None:
 
 
 def test_outputs_that_no_job_asks_for_are_named(folder: Path) -> None:
-    fleet = load(folder, f"{PAIR}, file: a.txt", f"{PAIR}, file: b.txt")
+    fleet = load(
+        folder,
+        f"{PAIR}, file: a.txt",
+        f"{PAIR}, file: b.txt, iteration: 2",
+        f"category: {ALL_REDUCE}, nodes: [n-3, n-4], file: [c.txt, logs/a.txt]",
+    )
     fleet.run(make_job())
-    assert fleet.unused() == [f"{ALL_REDUCE} on n-1, n-2: b.txt"]
+    says = "belongs to no planned group and was not judged"
+    assert fleet.unused() == [
+        f"output b.txt of {ALL_REDUCE} on n-1, n-2, iteration 2, {says}",
+        f"output c.txt, logs/a.txt of {ALL_REDUCE} on n-3, n-4 {says}",
+    ]
 
 
-def test_iterations_take_the_outputs_in_order_or_by_their_number(folder: Path) -> None:
+def test_an_exit_code_that_nobody_noted_stays_unknown(folder: Path) -> None:
+    record = load(folder, f"{PAIR}, file: a.txt").run(make_job()).record
+    assert (record.exit_code, record.outcome) == (None, RunOutcome.COMPLETED)
+
+
+def test_times_that_nobody_noted_are_never_those_of_now(folder: Path) -> None:
+    def start(*outputs: str) -> datetime:
+        return load(folder, *outputs).start
+
+    untimed = f"{PAIR}, file: a.txt"
+    assert start(untimed) == datetime(2000, 1, 1, tzinfo=UTC)
+    timed = f"category: {ALL_REDUCE}, nodes: [n-3, n-4], file: b.txt, "
+    assert start(untimed, timed + "started: 2026-02-03T04:05:06Z") == datetime(
+        2026, 2, 3, 4, 5, 6, tzinfo=UTC
+    )
+    record = load(folder, untimed).run(make_job()).record
+    assert record.started == record.ended == START
+
+
+def test_iterations_take_the_outputs_by_their_number(folder: Path) -> None:
     fleet = load(
         folder,
         f"{PAIR}, file: a.txt, iteration: 3",
         f"{PAIR}, file: b.txt",
-        f"{PAIR}, file: c.txt",
+        f"{PAIR}, file: c.txt, iteration: 2",
     )
 
     def iteration(number: int) -> list[str]:

@@ -174,8 +174,16 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"outcome": "hardware", "seconds": 60, "events": ["XID_95"], "finding": "XID_95"},
     ),
     "Xid of the application": (
-        fault("xid", number=31, at="1m", endsRun="false"),
+        fault("xid", number=31, at="1m"),
         {"outcome": "completed", "exit": 0, "events": [], "finding": "XID_31"},
+    ),
+    "Xid that nobody acts on": (
+        fault("xid", number=95, at="1m", endsRun="false"),
+        {"outcome": "completed", "exit": 0, "events": [], "finding": "XID_95"},
+    ),
+    "Xid of the application that an agent acts on": (
+        fault("xid", number=31, at="1m", endsRun="true"),
+        {"outcome": "hardware", "seconds": 60, "events": ["XID_31"], "finding": "XID_31"},
     ),
     "cordon": (
         fault("cordon", at="42s"),
@@ -381,10 +389,31 @@ def test_a_hang_lasts_until_the_timeout_that_was_set(tmp_path: Path) -> None:
     assert (record.outcome, seconds(record)) == (RunOutcome.TIMED_OUT, 420)
 
 
+def test_a_node_is_in_service_again_after_an_xid_of_the_application(tmp_path: Path) -> None:
+    again = Group(id="pair-1-0", nodes=("n-1", "n-2"), purpose="isolate")
+    outcomes = [
+        simulated(tmp_path, fault("xid", number=number, at="1m")).run(make_job(group=again)).record
+        for number in (13, 79)
+    ]
+    assert [record.outcome for record in outcomes] == [
+        RunOutcome.COMPLETED,
+        RunOutcome.INFRASTRUCTURE,
+    ]
+
+
 def test_a_report_can_say_that_nothing_was_measured(tmp_path: Path) -> None:
     fleet: Fleet = simulated(tmp_path)
     assert (fleet.source, fleet.note) == (
         "simulated",
-        "simulated from seed 11; nothing was measured",
+        "seed 11",
     )
     assert (fleet.start, fleet.unused()) == (START, [])
+
+
+def test_an_unknown_exit_code_is_noted_beside_a_good_result(tmp_path: Path) -> None:
+    job = make_job()
+    result = simulated(tmp_path).run(job)
+    assert [f.code for f in read(job, result).findings] == []
+    record = result.record.model_copy(update={"exit_code": None})
+    (found,) = read(job, JobResult(record, result.logs)).findings
+    assert (found.code, found.effect) == ("EXIT_CODE_UNKNOWN", "note")

@@ -109,7 +109,7 @@ def check(found: Measurements) -> None:
 @given(st.binary(max_size=2000))
 @quick
 def test_any_bytes_are_read(data: bytes) -> None:
-    check(parse_bytes(data, "log"))
+    check(parse_bytes(data, "log", strict=True))
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
@@ -118,7 +118,7 @@ def test_any_bytes_are_read(data: bytes) -> None:
 def test_mutations_are_read(
     mutate: Callable[[bytes, random.Random], bytes], name: str, seed: int
 ) -> None:
-    check(parse_bytes(mutate(ALL[name], random.Random(seed)), name))  # noqa: S311
+    check(parse_bytes(mutate(ALL[name], random.Random(seed)), name, strict=True))  # noqa: S311
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
@@ -127,7 +127,7 @@ def test_mutations_are_read(
 def test_nothing_incomplete_becomes_complete(
     mutate: Callable[[bytes, random.Random], bytes], name: str, seed: int
 ) -> None:
-    found = parse_bytes(mutate(INCOMPLETE[name], random.Random(seed)), name)  # noqa: S311
+    found = parse_bytes(mutate(INCOMPLETE[name], random.Random(seed)), name, strict=True)  # noqa: S311
     assert not (found.completeness is Completeness.COMPLETE and found.figures)
 
 
@@ -138,7 +138,7 @@ def test_a_cut_anywhere_before_the_closing_line_shows(name: str, part: float) ->
     data = CLOSED[name]
     closing = next(mark for mark in (b'"out_of_bounds"', b"values : ", b"}}") if mark in data)
     end = int(data.rindex(closing) * part)
-    found = parse_bytes(data[:end], name)
+    found = parse_bytes(data[:end], name, strict=True)
     assert found.completeness is not Completeness.COMPLETE
 
 

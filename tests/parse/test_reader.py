@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from steps.documents import Completeness, Measurements, ReadMode
-from steps.parse import combine, parse_bytes
+from steps.documents import Completeness, Measurements, ReadMode, dump, load
+from steps.parse import combine, parse_bytes, parse_stream
 from steps.parse.api import ParseContext
 from tests.parse.nccl_logs import SIZES, SPEEDS, Table, log
 
+FIXTURES = Path(__file__).parent / "fixtures" / "nccl"
 XID = "[ 912.331] NVRM: Xid (PCI:0000:4b:00): 79, pid=0, GPU has fallen off the bus.\n"
 
 
@@ -259,3 +263,118 @@ class TestCombine:
     def test_nothing_to_combine(self) -> None:
         with pytest.raises(ValueError, match="nothing"):
             combine([])
+
+
+class TestBrokenReader:
+    def test_a_bug_costs_one_output_and_says_what_it_was(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr("steps.parse.nccl.scanner.NcclScanner.finish", fail)
+        found = parse(log())
+        assert found.completeness is Completeness.UNKNOWN_SCHEMA
+        (item,) = found.findings
+        assert (item.code, item.effect) == ("LOG_UNREADABLE", "inconclusive")
+        assert "ZeroDivisionError" in item.message
+        with pytest.raises(ZeroDivisionError):
+            parse_bytes(log().encode(), "log", strict=True)
+
+    def test_a_stream_that_cannot_be_read_is_no_bug(self) -> None:
+        class Broken(io.RawIOBase):
+            def read(self, size: int = -1) -> bytes:
+                raise OSError(size)
+
+        with pytest.raises(OSError, match="1048576"):
+            parse_stream(Broken(), "log")  # type: ignore[arg-type]
+
+
+HOSTILE = ("nan", "inf", "-inf", "1e400", "-1", "9" * 400, "NaN", "Infinity", "1e308")
+
+
+@pytest.mark.parametrize("number", HOSTILE, ids=lambda number: number[:9])
+@pytest.mark.parametrize(
+    "name",
+    ["dip.txt", "report-3.json", "rccl-records.csv", "rccl-records-first-format.jsonl",
+     "structured-output-with-noise.txt"],
+)  # fmt: skip
+def test_no_number_of_an_output_breaks_a_document(name: str, number: str) -> None:
+    text = (FIXTURES / name).read_text()
+    spans = [match.span() for match in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)]
+    for start, end in spans[:: max(len(spans) // 25, 1)]:
+        changed = text[:start] + number + text[end:]
+        found = parse_bytes(changed.encode(), name, strict=True)
+        assert load(dump(found), Measurements, "again") == found
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1.5", "1e400", "20989.3"])
+def test_an_impossible_average_is_an_invalid_figure(number: str) -> None:
+    found = parse(log().replace("209.893", number))
+    assert "avgBusBandwidthGBps" not in found.figures
+    assert {item.code: item.effect for item in found.findings}["FIGURE_INVALID"] == "inconclusive"
+
+
+def test_a_busbw_that_its_algbw_contradicts_is_invalid() -> None:
+    text = log().replace("393.75", "593.75", 1)
+    assert "FIGURE_INVALID" in codes(parse(text))
+    # two decimals of small numbers tell little
+    small = Table(sizes=SIZES, speeds=[0.03 * (index + 1) for index in range(len(SIZES))])
+    assert codes(parse(log(small))) == set()
+
+
+def test_a_closing_line_that_contradicts_itself_counts_as_wrong_values() -> None:
+    found = parse(log().replace("values : 0 OK", "values : 3 OK"))
+    assert {item.code: item.effect for item in found.findings}["NCCL_DATA_CORRUPTION"] == "fail"
+
+
+def test_rows_that_a_sweep_lacks_are_noted_unless_dots_stand_for_them() -> None:
+    lines = log().splitlines()
+    row = next(index for index, line in enumerate(lines) if line.split()[:1] == ["4194304"])
+    gone = "\n".join(lines[:row] + lines[row + 1 :]) + "\n"
+    assert {"SIZE_MISSING"} <= codes(parse(gone)) <= {"SIZE_MISSING", "AVG_MISMATCH"}
+    dots = "\n".join([*lines[:row], "   ...", *lines[row + 1 :]]) + "\n"
+    assert "SIZE_MISSING" not in codes(parse(dots))
+    late = parse("\n".join(line for line in lines if line.split()[:1] != ["1048576"]) + "\n")
+    assert {item.code: item.effect for item in late.findings}["SIZE_MISSING"] == "note"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun noticed that process rank 3 with PID 0 on node gpu-a1 exited on signal 9 (Killed).",
+        "bash: line 1:  7101 Segmentation fault      (core dumped) all_reduce_perf -b 8",
+        "Segmentation fault (core dumped)",
+        "[gpu-a1:07101] *** Process received signal ***",
+        "slurmstepd: error: *** JOB 5512 ON gpu-a1 CANCELLED AT 2025-11-02T03:04:05 ***",
+        "slurmstepd: error: *** STEP 5512.0 ON gpu-a1 CANCELLED AT 2025-11-02T03:04:05 DUE TO ***",
+        "srun: error: gpu-a2: task 11: Out Of Memory",
+        "srun: error: gpu-a2: tasks 8-15: Killed",
+        "srun: error: gpu-a2: task 9: Exited with exit code 3",
+    ],
+)
+def test_a_process_that_ends_badly_after_the_table_spoils_it(line: str) -> None:
+    found = parse(log() + line + "\n", ParseContext(exit_code=0))
+    assert "inconclusive" in {item.effect for item in found.findings}
+    retried = parse(line + "\n" + log(), ParseContext(exit_code=0))
+    assert "inconclusive" not in {item.effect for item in retried.findings}
+
+
+def test_a_complete_run_after_a_cut_one_counts_with_a_warning() -> None:
+    text = log()
+    cut = text[: text.index(f"{SIZES[-1]:12d}")]
+    found = parse(cut + text)
+    assert found.completeness is Completeness.COMPLETE
+    assert {item.code: item.effect for item in found.findings} == {"MULTIPLE_RUNS": "warn"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x7fELF\x02\x01\x00in-place\x00\x00Rank\x00NCCL version\x00\xff\xfe\n",
+        b"\x7fELF\x00out-of-place\nNCCL INFO \x00busbw\x00algbw\x00\nSegmentation fault\x00\n",
+        b"\x00\x01# Avg bus bandwidth    : %g %s\n# Out of bounds values : %d %s\n",
+    ],
+)
+def test_words_inside_a_program_are_no_table(data: bytes) -> None:
+    assert parse_bytes(data, "all_reduce_perf").mode is ReadMode.UNKNOWN

@@ -61,7 +61,7 @@ EXPECTED = {
     "rccl-records.json": expect(COMPLETE, "all_reduce", 14, 393.75),
     "rccl-records.jsonl": expect(COMPLETE, "all_reduce", 14, 393.75),
     "report-2-indented-with-noise.json": expect(COMPLETE, "all_gather", 4, 325.078125),
-    "report-3-cut-off.json": expect(CUT, "all_gather", 3, 319.6875, "LOG_TRUNCATED"),
+    "report-3-cut-off.json": expect(CUT, "all_gather", 2, 309.609375, "LOG_TRUNCATED"),
     "report-3.json": expect(COMPLETE, "all_gather", 4, 325.078125),
     "report-4-unknown.json": expect(COMPLETE, "all_gather", 4, 325.078125, "SCHEMA_UNKNOWN"),
     "report-without-rows.json": expect(

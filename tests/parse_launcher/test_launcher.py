@@ -115,7 +115,65 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "killed by a signal": (
         "mpirun noticed that process rank 3 with PID 551 on node w-2 exited on signal 7 (Bus "
         "error).\n",
-        ["EXIT_CODE_NONZERO inconclusive [w-2 rank 3] witness"],
+        ["WorkloadFailed inconclusive [w-2 rank 3] witness"],
+    ),
+    "killed by a signal, without process id": (
+        "prterun noticed that process rank 12 on node w-5 exited on signal 9 (Killed).\n",
+        ["WorkloadFailed inconclusive [w-5 rank 12] witness"],
+    ),
+    "killed, by srun": (
+        "srun: error: n-14: tasks 8-9: Killed\nsrun: error: n-15: task 16: Terminated\n",
+        ["WorkloadFailed inconclusive [n-14] x2 witness"],
+    ),
+    "out of memory, by srun": (
+        "srun: error: n-14: task 3: Out Of Memory\n",
+        ["INFRA_OOM_KILLED inconclusive [n-14] witness"],
+    ),
+    "out of memory, by slurmstepd": (
+        "slurmstepd: error: Detected 2 oom_kill events in StepId=88.0. Some of the step tasks "
+        "have been OOM Killed.\nsrun: error: n-14: task 3: Out Of Memory\n",
+        ["INFRA_OOM_KILLED inconclusive [n-14] x2 witness"],
+    ),
+    "cancelled": (
+        "slurmstepd: error: *** JOB 5150 ON n-14 CANCELLED AT 2026-03-04T05:06:07 ***\n",
+        ["INFRA_STOPPED inconclusive [n-14] witness"],
+    ),
+    "cancelled for its time limit": (
+        "slurmstepd: error: *** JOB 5150 ON n-14 CANCELLED AT 2026-03-04T05:06:07 "
+        "DUE TO TIME LIMIT ***\n",
+        ["JobTimedOut inconclusive [n-14] witness"],
+    ),
+    "cancelled because a node failed": (
+        "slurmstepd: error: *** STEP 5150.0 ON n-14 CANCELLED AT 2026-03-04T05:06:07 DUE TO NODE "
+        "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
+        ["INFRA_NODE_GONE inconclusive [n-14] witness"],
+    ),
+    "cancelled because one task had failed": (
+        "srun: error: n-15: task 9: Exited with exit code 1\n"
+        "slurmstepd: error: *** STEP 5150.0 ON n-14 CANCELLED AT 2026-03-04T05:06:07 ***\n"
+        "srun: error: n-14: tasks 0-7: Terminated\n",
+        [
+            "EXIT_CODE_NONZERO inconclusive [n-15 rank 9] x2 witness",
+            "INFRA_STOPPED inconclusive [n-14] <EXIT_CODE_NONZERO witness",
+        ],
+    ),
+    "a shell's word for it": (
+        "Segmentation fault (core dumped)\n",
+        ["WorkloadFailed inconclusive [] witness"],
+    ),
+    "a shell's line for it, tagged": (
+        "[1,5]<stderr>:run.sh: line 31:  7411 Killed                  python train.py\n",
+        ["WorkloadFailed inconclusive [rank 5] witness"],
+    ),
+    "a job of a shell": (
+        "bash: line 1: 7411 Bus error               (core dumped) ./all_gather_perf -g 8\n",
+        ["WorkloadFailed inconclusive [] witness"],
+    ),
+    "just killed": ("Killed\n", ["WorkloadFailed inconclusive [] witness"]),
+    "Open MPI's signal handler": (
+        "[w-2:07411] *** Process received signal ***\n"
+        "[w-2:07411] Signal: Segmentation fault (11)\n",
+        ["WorkloadFailed inconclusive [] witness"],
     ),
     "srun": (
         "srun: error: n-14: task 3: Exited with exit code 1\n",
@@ -125,7 +183,9 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "Warning: Permanently added '[w-0]:22' (ECDSA) to the list of known hosts.\n"
         "[W socket.cpp:663] [c10d] The client socket has failed to connect to [localhost]:29500 "
         "(errno: 97 - Address family not supported by protocol).\n"
-        "cache: 12 entries evicted\n",
+        "cache: 12 entries evicted\n"
+        "watch.sh: line 9:  7002 Terminated              nvidia-smi dmon\n"
+        "Killed workers are started again up to 3 times\n",
         [],
     ),
 }
@@ -150,6 +210,21 @@ def test_hiccups_of_a_run_that_ended_well_are_notes() -> None:
     part = scan(LauncherScanner, text, ParseContext(exit_code=0))
     assert [f.effect for f in part.findings] == [Effect.NOTE]
     assert part.completeness is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["killed by a signal", "out of memory, by srun", "cancelled", "just killed", "host memory"],
+)
+def test_no_exit_code_makes_up_for_a_process_that_was_killed(name: str) -> None:
+    part = scan(LauncherScanner, CASES[name][0], ParseContext(exit_code=0))
+    assert [f.effect for f in part.findings] == [Effect.INCONCLUSIVE]
+
+
+def test_a_killed_process_of_a_training_is_a_crash_of_the_training() -> None:
+    (finding,) = scan(LauncherScanner, "Killed\n", ParseContext(tool="training")).findings
+    assert finding.code == "TRAIN_CRASHED"
+    assert finding.message.startswith("a process was the first to end: killed")
 
 
 def test_message_names_the_place() -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.reasons import Effect, reason
-from steps.documents import TrainingStep
+from steps.documents import ReadMode, TrainingStep
 from steps.parse.api import ParseContext
+from steps.parse.reader import parse_bytes
 from steps.parse.training import TrainingScanner
 from tests.feeding import said, scan, show
 from tests.parse_training.logs import (
@@ -323,3 +325,60 @@ def test_average_is_that_of_the_steps_after_warmup(times: list[float], warmup: i
     kept = [float(repr(seconds * 1000)) / 1000 for seconds in times[warmup:]]
     assert part.figures["avgStepTimeSec"].value == pytest.approx(sum(kept) / len(kept))
     assert part.figures["maxStepTimeSec"].value == pytest.approx(max(kept))
+
+
+def _skipping(which: Collection[int], *, falling: bool = False, total: int = 40) -> list[str]:
+    text, scale = "", 2.0**32
+    for step in range(1, total + 1):
+        skipped = int(step in which)
+        scale = scale / 2 if falling and skipped else scale
+        text += megatron(step, total, skipped=skipped, scale=str(scale if falling else 1.0))
+    findings = scan(TrainingScanner, text, ParseContext(exit_code=0)).findings
+    return [f"{f.effect} {f.message}" for f in findings if f.code == "TRAIN_STEPS_SKIPPED"]
+
+
+def test_a_run_whose_steps_were_skipped_is_no_proof() -> None:
+    assert _skipping(range(1, 41)) == [
+        "inconclusive 40 iterations were skipped, 32 of 32 after warm-up: "
+        "the optimizer did not step in them"
+    ]
+    assert _skipping(range(20, 25))[0].startswith("inconclusive 5 iterations")
+    assert _skipping(range(1, 41), falling=True)[0].startswith("inconclusive 40 iterations")
+
+
+def test_a_few_skipped_steps_are_a_note() -> None:
+    assert _skipping({20, 30}) == ["note 2 iterations were skipped"]
+    assert _skipping(range(1, 6)) == ["note 5 iterations were skipped"]
+    assert _skipping(()) == []
+
+
+def test_the_search_for_a_loss_scale_is_a_note_however_long() -> None:
+    assert _skipping(range(1, 18), falling=True) == ["note 17 iterations were skipped"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("srun: error: node-q: task 3: Out Of Memory", "INFRA_OOM_KILLED"),
+        (
+            "slurmstepd: error: *** JOB 7 ON n-7 CANCELLED AT 2026-04-05T06:07:08 ***",
+            "INFRA_STOPPED",
+        ),
+        (
+            "mpirun noticed that process rank 3 with PID 99 on node node-q exited on signal 9 "
+            "(Killed).",
+            "TRAIN_CRASHED",
+        ),
+        ("Segmentation fault (core dumped)", "TRAIN_CRASHED"),
+        ("Killed", "TRAIN_CRASHED"),
+    ],
+)
+@pytest.mark.parametrize("exit_code", [0, None, 1])
+def test_no_run_is_good_whose_process_was_ended(
+    line: str, code: str, exit_code: int | None
+) -> None:
+    context = ParseContext(tool="training", exit_code=exit_code)
+    read = parse_bytes(f"{megatron_run(60)}{line}\n".encode(), "out.log", context)
+    found = {finding.code: finding for finding in read.findings}
+    assert found[code].effect is Effect.INCONCLUSIVE
+    assert read.mode is ReadMode.TRAINING_LOG

@@ -242,6 +242,48 @@ ENDINGS: dict[str, tuple[str, ParseContext, str, set[str]]] = {
         set(),
     ),
     "an excerpt": (megatron(31) + megatron(32), _UNKNOWN, "complete", {"EXIT_CODE_UNKNOWN"}),
+    "steps missing in the middle": (
+        megatron(31) + megatron(32) + megatron(43) + megatron(44),
+        _UNKNOWN,
+        "cut-off",
+        {"LOG_TRUNCATED"},
+    ),
+    "steps missing in the middle of a whole run": (
+        "".join(megatron(step) for step in range(1, 61) if step not in range(20, 30)),
+        _GOOD,
+        "cut-off",
+        {"LOG_TRUNCATED"},
+    ),
+    "a missing line of a log interval": (
+        "".join(megatron(step) for step in (10, 20, 30, 50, 60)),
+        _GOOD,
+        "cut-off",
+        {"LOG_TRUNCATED"},
+    ),
+    "two lines that the printed log interval does not join": (
+        "  log_interval .................................... 5\n" + megatron(5) + megatron(60),
+        _GOOD,
+        "cut-off",
+        {"LOG_TRUNCATED"},
+    ),
+    "every tenth step": (
+        "".join(megatron(step) for step in range(10, 61, 10)),
+        _GOOD,
+        "complete",
+        set(),
+    ),
+    "the first step and every tenth": (
+        "".join(megatron(step) for step in (1, 10, 20, 30, 40, 50, 60)),
+        _GOOD,
+        "complete",
+        set(),
+    ),
+    "steps of a bar that was not redrawn for each": (
+        bar(3, "9", "1.00it/s", "loss=2.0") + "\r" + bar(9, "9", "1.00it/s", "loss=2.0") + "\n",
+        _GOOD,
+        "complete",
+        set(),
+    ),
     "steps below the total, exit code 0": (megatron(31), _GOOD, "complete", set()),
     "steps below the total, exit code 1": (megatron(31), _BAD, "aborted", {"EXIT_CODE_NONZERO"}),
     "half a line": (_HALF, _UNKNOWN, "cut-off", {"LOG_TRUNCATED"}),
@@ -298,6 +340,25 @@ def test_completeness(name: str) -> None:
     show(name, (completeness, codes), (part.completeness, got))
     assert part.completeness is Completeness(completeness)
     assert got == codes
+
+
+def test_a_gap_is_named() -> None:
+    text = megatron(31) + megatron(32) + megatron(43) + megatron(44)
+    says = [f.message for f in scan(TrainingScanner, text).findings if f.code == "LOG_TRUNCATED"]
+    assert says == ["steps are missing between 32 and 43"]
+
+
+def test_the_log_of_a_restarted_run_has_no_gap() -> None:
+    banner = "using world size: 8, data-parallel size: 8\n"
+    first, second = (1, 2, 3, 4, 5), (4, 5, 6, 7)
+    text = "".join(banner + "".join(megatron(s) for s in steps) for steps in (first, second))
+    assert scan(TrainingScanner, text, _GOOD).completeness is Completeness.COMPLETE
+
+
+def test_a_note_says_where_an_excerpt_stops() -> None:
+    findings = scan(TrainingScanner, megatron(31) + megatron(32)).findings
+    says = [f.message for f in findings if f.code == "EXIT_CODE_UNKNOWN"]
+    assert says == ["the log stops at step 32 of 60; the exit code is not known"]
 
 
 def test_a_cut_number_is_not_believed() -> None:

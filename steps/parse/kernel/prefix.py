@@ -17,7 +17,8 @@ _SYSLOG = re.compile(
 _DMESG = re.compile(
     r"^(?:kern +:[a-z ]+: )?"
     r"\[(?P<time> *\d+\.\d+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|"
-    r"\d{4}-\d\d-\d\dT[\d:.,]+[+-]\d\d:?\d\d)\] ?"
+    r"[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d|"  # nv-fabricmanager
+    r"\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)\] ?"
 )
 
 
@@ -35,7 +36,11 @@ class Origin(NamedTuple):
 
 
 class Bare(NamedTuple):
-    """A line without its prefixes."""
+    """A line without its prefixes.
+
+    Attributes:
+        time: as printed: a date, or seconds since boot.
+    """
 
     text: str
     origin: Origin
@@ -44,15 +49,16 @@ class Bare(NamedTuple):
 
 def bare(line: Line) -> Bare:
     """Strip ``Aug 17 06:18:01 node-a kernel:`` and ``[1843.308145]``, in any combination."""
-    text, host, time = line.text.lstrip(), line.host, None
+    text, host, time = line.text.lstrip(), line.host, line.time
     if host is None and (match := _DRIVER_HOST.match(text)):
         host = match["host"]
         text = text[match.end() :]
-    if match := _SYSLOG.match(text):
-        host = match["host"] or host
-        time = match["time"]
-        text = text[match.end() :]
+    if logged := _SYSLOG.match(text):
+        host = logged["host"] or host
+        time = logged["time"] or time
+        text = text[logged.end() :]
     if match := _DMESG.match(text):
-        time = time or match["time"].strip()
+        # What stands right before dmesg's own time is when somebody printed the log.
+        time = time if logged and time else match["time"].strip()
         text = text[match.end() :]
     return Bare(text.strip(), Origin(host, line.rank), time)

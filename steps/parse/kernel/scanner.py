@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from catalog.reasons import Effect
 from steps.documents import Finding, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.kernel.lost import LostGpuReader
@@ -11,6 +12,7 @@ from steps.parse.kernel.platform import PlatformReader
 from steps.parse.kernel.ports import PortReader
 from steps.parse.kernel.prefix import Bare, bare
 from steps.parse.kernel.sxid import SxidReader
+from steps.parse.kernel.window import Era, Window
 from steps.parse.kernel.xid import XidReader
 
 MAX_LINE = 8192
@@ -23,11 +25,37 @@ class _Reader(Protocol):
     def findings(self, context: ParseContext) -> list[Finding]: ...
 
 
+class _Readers:
+    """All readers of the lines of one time."""
+
+    def __init__(self, file: str) -> None:
+        xids = XidReader(file)
+        self._xids = xids
+        self._readers: tuple[_Reader, ...] = (
+            xids,
+            SxidReader(file),
+            LostGpuReader(file, xids),
+            PlatformReader(file),
+            PortReader(file),
+        )
+
+    def feed(self, line: Line, bare: Bare) -> bool:
+        """Take a line; False when nobody knows it."""
+        return any(reader.feed(line, bare) for reader in self._readers)
+
+    def findings(self, context: ParseContext) -> list[Finding]:
+        """Return what all found."""
+        # Lost GPUs first: they lend their lines to the Xid 79 that counts them.
+        readers = sorted(self._readers, key=lambda reader: reader is self._xids)
+        return [finding for reader in readers for finding in reader.findings(context)]
+
+
 class KernelScanner:
     """Scanner of kernel and platform lines; see `steps.parse.api.Scanner`.
 
     Each event becomes one finding per device, however often it is printed. What it does to a
-    verdict is data (catalog/xids.yaml) except where the line itself says fatal or not.
+    verdict is data (catalog/xids.yaml) except where the line itself says fatal or not. Lines that
+    are surely older or younger than the run are read apart and only noted.
 
     Args:
         file: name of the output, for the evidence.
@@ -64,28 +92,49 @@ class KernelScanner:
     )
 
     def __init__(self, file: str) -> None:
-        self._xids = XidReader(file)
-        self._readers: tuple[_Reader, ...] = (
-            self._xids,
-            SxidReader(file),
-            LostGpuReader(file, self._xids),
-            PlatformReader(file),
-            PortReader(file),
-        )
+        self._file = file
+        self._window: Window | None = None
+        self._eras: dict[Era | None, _Readers] = {None: _Readers(file)}
+        self._last: tuple[int, Era | None] = (0, None)
         self._claimed = 0
+
+    def begin(self, context: ParseContext) -> None:
+        """Take the time of the run, where it is known, before the first line."""
+        self._window = Window.of(context)
 
     def feed(self, line: Line) -> None:
         """Take one line."""
         if len(line.text) > MAX_LINE:
             line = line._replace(text=line.text[:MAX_LINE])
         stripped = bare(line)
-        if any(reader.feed(line, stripped) for reader in self._readers) or "NVRM:" in line.text:
+        era = self._era(line, stripped)
+        self._last = (line.number, era)
+        readers = self._eras.get(era) or self._eras.setdefault(era, _Readers(self._file))
+        if readers.feed(line, stripped) or "NVRM:" in line.text:
             self._claimed += 1
+
+    def _era(self, line: Line, stripped: Bare) -> Era | None:
+        if self._window is None:
+            return None
+        if stripped.time:
+            return self._window.era(stripped.time)
+        number, era = self._last
+        # dmesg indents the further lines of a message and gives them no time.
+        goes_on = line.text[:1].isspace() and line.number - number == 1
+        return era if goes_on else None
 
     def finish(self, context: ParseContext) -> Part:
         """Return the findings, earliest first; whether the log is whole cannot be told."""
-        # Lost GPUs first: they lend their lines to the Xid 79 that counts them.
-        readers = sorted(self._readers, key=lambda reader: reader is self._xids)
-        findings = [finding for reader in readers for finding in reader.findings(context)]
+        findings = [
+            each if era is None else _of_other_time(each, era)
+            for era, readers in self._eras.items()
+            for each in readers.findings(context)
+        ]
         findings.sort(key=lambda finding: finding.evidence[0].line or 0)
         return Part(mode=ReadMode.KERNEL_LOG, claimed=self._claimed, findings=findings)
+
+
+def _of_other_time(each: Finding, era: Era) -> Finding:
+    """What happened before or after the run says nothing about it."""
+    message = f"{era} the run: {each.message}"
+    return each.model_copy(update={"effect": Effect.NOTE, "message": message})

@@ -131,6 +131,7 @@ RULES: tuple[Rule, ...] = (
         "INFRA_OOM_KILLED",
         r"(?:\bOOMKilled\b|\boom-kill:|Out of memory: Killed process|"
         r"Memory cgroup out of memory|\binvoked oom-killer|oom[_-]kill event|"
+        rf"srun: error: (?P<place>{_HOST}): tasks? [\d,-]+: Out Of Memory|"
         r"\bexit(?:ed)?(?: with)?(?: status| code)?:? 137\b|\bexitCode[\"']?: ?137\b)",
     ),
     _rule(
@@ -142,6 +143,22 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "INFRA_PREEMPTED",
         r"(?:Preempted (?:by|in order)|\bPreemptionByScheduler\b|DUE TO PREEMPTION)",
+    ),
+    _rule(
+        "JobTimedOut",
+        rf"\*\*\* (?:JOB|STEP) \S+ ON (?P<place>{_HOST}) CANCELLED AT .*DUE TO TIME LIMIT",
+    ),
+    _rule(
+        "INFRA_NODE_GONE",
+        rf"\*\*\* (?:JOB|STEP) \S+ ON (?P<place>{_HOST}) CANCELLED AT .*DUE TO NODE FAILURE",
+    ),
+    _rule(
+        "INFRA_STOPPED",
+        rf"\*\*\* (?:JOB|STEP) \S+ ON (?P<place>{_HOST}) CANCELLED\b",
+    ),
+    _rule(
+        "INFRA_STOPPED",
+        r"srun: (?:sending Ctrl-C to|forcing job termination)|^\s*Terminated\s*$",
     ),
     _rule("INFRA_UNSCHEDULABLE", r"(?:\b0/\d+ nodes are available|\bFailedScheduling\b)"),
     _rule("INFRA_QUOTA", r"\bexceeded quota:"),
@@ -160,6 +177,9 @@ HARMLESS = re.compile(
     re.I,
 )
 """What ssh and PyTorch say on the way to success."""
+
+ENDS_RUN = frozenset({"INFRA_OOM_KILLED", "INFRA_STOPPED", "INFRA_NODE_GONE", "JobTimedOut"})
+"""What no run gets over, whatever the exit code: a pipe or a script can hide the right one."""
 
 FOLLOWS: dict[str, frozenset[str]] = {
     "INFRA_MPI": frozenset(

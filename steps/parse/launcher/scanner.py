@@ -8,7 +8,7 @@ from catalog.reasons import Effect
 from steps.documents import Completeness, Entity, Finding, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
-from steps.parse.launcher.rules import FOLLOWS, HARMLESS, RULES
+from steps.parse.launcher.rules import ENDS_RUN, FOLLOWS, HARMLESS, RULES
 from steps.parse.sightings import Seen, Tally, node_of, node_of_rank
 
 # mpirun's closing words spread over lines: "Process name: [[5461,1],3]" and "Exit code:    1".
@@ -16,10 +16,20 @@ _FIRST_EXIT = re.compile(r"first process to do so was", re.I)
 _PROCESS_NAME = re.compile(r"^\s*Process name: \[\[?[^\]]*\],\s*(?P<rank>\d{1,7})\]", re.I)
 _EXIT_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>-?\d{1,9})\s*$", re.I)
 _SIGNALLED = re.compile(
-    r"noticed that process rank (?P<rank>\d{1,7}) with PID \d+ on node (?P<node>\S+) "
-    r"exited on signal "
-    r"(?P<signal>\d+) \((?P<name>[^)]+)\)",
+    r"noticed that process rank (?P<rank>\d{1,7})(?: with PID \d+)?(?: on node (?P<node>\S+))?"
+    r".{0,40} exited on signal (?P<signal>\d+)(?: \((?P<name>[^)]+)\))?",
     re.I,
+)
+_SIGNALS = (
+    r"Killed|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception"
+)
+# A shell ("run.sh: line 12: 4242 Killed   python x.py"), Open MPI's handler, UCX, Python.
+_DIED = re.compile(
+    r"^\s*(?:[\w./-]+: (?:line )?\d+: +)?(?:\[\d+\][+-]? +)?(?:\d+ )?"
+    rf"(?P<shell>{_SIGNALS})(?=\s*$|\s*\(core dumped\)|\s{{2,}}\S)"
+    r"|\] Signal: (?P<mpi>[A-Z][\w ]{2,40}) \(\d+\)"
+    r"|\bCaught signal \d+ \((?P<ucx>[A-Z][\w ]{2,40})"
+    rf"|^Fatal Python error: (?P<python>{_SIGNALS})"
 )
 _SRUN = re.compile(
     r"srun: error: (?P<node>[\w.-]+): tasks? (?P<ranks>[\d,-]+): "
@@ -111,7 +121,17 @@ class LauncherScanner:
         b"Process name",
         b"Exit code",
         b"exited on signal",
-        b"srun: error",
+        b"srun: ",
+        b"CANCELLED",
+        b"Terminated",
+        b"Killed",
+        b"egmentation fault",
+        b"Aborted",
+        b"Bus error",
+        b"Illegal instruction",
+        b"loating point exception",
+        b"] Signal: ",
+        b"aught signal",
     )
 
     def __init__(self, file: str) -> None:
@@ -124,6 +144,7 @@ class LauncherScanner:
         self._node: str | None = None
         self._how: str | None = None
         self._code: int | None = None
+        self._killed = False
 
     def feed(self, line: Line) -> None:
         """Take one line."""
@@ -151,13 +172,16 @@ class LauncherScanner:
         """Return the failures, first cause first; ABORTED when one of them ended the run."""
         part = Part(mode=ReadMode.LAUNCHER_LOG, claimed=self._claimed)
         codes = [code for code, _ in self._tally.items()]
-        found = [
-            self._finding(code, seen, _cause(code, codes), context)
-            for code, seen in self._tally.items()
-        ]
-        if self._exit.count:
+        ended = self._exit_code(context) if self._exit.count else None
+        found = []
+        for code, seen in self._tally.items():
+            cause = _cause(code, codes)
+            if code == "INFRA_STOPPED" and self._exit.first < seen.first:
+                cause = ended  # Slurm stops the others when one process has ended badly
+            found.append(self._finding(code, seen, cause, context))
+        if ended:
             primary = next((f.code for f in found if f.cause is None), None)
-            found.append(self._exit_finding(primary, context))
+            found.append(self._exit_finding(ended, primary, context))
             first = Entity(node=self._node, rank=self._rank)
             part.facts = {"firstExit": f"{first} {self._how}".strip()}
             if self._code is not None:
@@ -182,21 +206,34 @@ class LauncherScanner:
             self._note_exit(line, self._rank, None, f"exit code {match['code']}")
             self._code = self._code if self._code is not None else int(match["code"])
             return True
+        return self._read_death(line)
+
+    def _read_death(self, line: Line) -> bool:
+        text = line.text
         if match := _SIGNALLED.search(text):
-            how = f"signal {match['signal']} ({match['name']})"
-            self._note_exit(line, int(match["rank"]), match["node"], how)
+            how = f"signal {match['signal']}" + (f" ({match['name']})" if match["name"] else "")
+            self._note_exit(line, int(match["rank"]), match["node"], how, killed=True)
+            return True
+        if match := _DIED.search(text):
+            how = next(filter(None, match.groups())).strip().lower()
+            self._note_exit(line, line.rank, line.host, how, killed=True)
             return True
         if match := _SRUN.search(text):
-            self._note_exit(line, _only_rank(match["ranks"]), match["node"], match["how"].lower())
+            # An out-of-memory kill among tasks has its own code.
+            if "memory" in match["how"].lower():
+                return False
+            how, rank = match["how"].strip().lower(), _only_rank(match["ranks"])
+            self._note_exit(line, rank, match["node"], how, killed=not match["code"])
             if match["code"] and self._code is None:
                 self._code = int(match["code"])
-            # An out-of-memory kill among tasks has its own code as well.
-            return "oom" not in text.lower() and "memory" not in text.lower()
+            return True
         return False
 
-    def _note_exit(self, line: Line, rank: int | None, node: str | None, how: str) -> None:
+    def _note_exit(
+        self, line: Line, rank: int | None, node: str | None, how: str, *, killed: bool = False
+    ) -> None:
         if not self._exit.count:
-            self._rank, self._node, self._how = rank, node, how
+            self._rank, self._node, self._how, self._killed = rank, node, how, killed
         self._exit.add(self._file, line)
 
     def _finding(self, code: str, seen: Seen, cause: str | None, context: ParseContext) -> Finding:
@@ -214,7 +251,7 @@ class LauncherScanner:
             code,
             f"{_SAYS.get(code, 'the launcher failed')}{where}: {says}",
             # A hiccup that the launcher got over does not put a finished run in doubt.
-            effect=Effect.NOTE if context.exit_code == 0 else None,
+            effect=Effect.NOTE if context.exit_code == 0 and code not in ENDS_RUN else None,
             entities=entities,
             proof=seen.evidence,
             count=seen.count,
@@ -222,12 +259,19 @@ class LauncherScanner:
             cause=cause,
         )
 
-    def _exit_finding(self, cause: str | None, context: ParseContext) -> Finding:
+    def _exit_code(self, context: ParseContext) -> str:
+        """Name what the first process to end shows: a crash, or a tool that ended with an error."""
+        if not self._killed:
+            return "EXIT_CODE_NONZERO"
+        return "TRAIN_CRASHED" if context.tool == "training" else "WorkloadFailed"
+
+    def _exit_finding(self, code: str, cause: str | None, context: ParseContext) -> Finding:
         node = self._node or node_of_rank(self._rank, context)
         entity = Entity(node=node, rank=self._rank)
-        what = " ".join(filter(None, (str(entity), "was the first to end:", self._how)))
+        who = str(entity) or "a process"
+        what = " ".join(filter(None, (who, "was the first to end:", self._how)))
         return finding(
-            "EXIT_CODE_NONZERO",
+            code,
             f"{what}; the first to end is not proven the cause",
             entities=(entity,) if str(entity) else (),
             proof=self._exit.evidence,
@@ -258,6 +302,9 @@ _SAYS = {
     "INFRA_OOM_KILLED": "out of host memory",
     "INFRA_EVICTED": "a pod was evicted",
     "INFRA_PREEMPTED": "a pod was preempted",
+    "INFRA_STOPPED": "the run was stopped",
+    "INFRA_NODE_GONE": "the run ended because a node failed",
+    "JobTimedOut": "the run hit its time limit",
     "INFRA_UNSCHEDULABLE": "pods could not be scheduled",
     "INFRA_QUOTA": "a quota refused the pods",
     "INFRA_ADMISSION": "an admission check refused an object",

@@ -90,7 +90,8 @@ class Failures:
         host, gpu, message = origin(line.text)
         place = Entity(node=host or line.host, gpu=gpu, rank=line.rank)
         self.warnings.add(self.file, line)
-        if self.completions.feed(line, message, place):
+        # without the end of the line a number of it may be cut
+        if line.ended and self.completions.feed(line, message, place):
             return
         if _SHM.search(message):
             self._shm.add(self.file, line, place)

@@ -11,20 +11,24 @@ from typing import NamedTuple
 from steps.documents import Figure, NcclRow
 from steps.parse.nccl.sizes import KIB, MIB, size_name
 
-MAX_GBPS = 1e5
-"""No link is faster; a larger bandwidth is garbage."""
+MAX_GBPS = 1e4
+"""No GPU is joined by so much; a larger bandwidth is garbage."""
+MAX_US = 1e12
+MAX_WRONG = 1e18
+
 LARGE_BYTES = 64 * MIB
 DIP_FROM_BYTES = MIB
 SMALL_BYTES = KIB
 
 _SPEEDS = ("out_alg_gbps", "out_bus_gbps", "in_alg_gbps", "in_bus_gbps")
-_MEASURED = ("out_time_us", "in_time_us", *_SPEEDS, "out_wrong", "in_wrong")
+_TIMES = ("out_time_us", "in_time_us")
+_MEASURED = (*_TIMES, *_SPEEDS, "out_wrong", "in_wrong")
 
 
 def without_nonsense(row: NcclRow) -> tuple[NcclRow, list[str]]:
     """Return the row without impossible values, and the names of the fields that had one.
 
-    Impossible are NaN, infinity, negative numbers and bandwidths over 10^5 GB/s. In rows of size 0
+    Impossible are NaN, infinity, negative numbers and bandwidths over 10^4 GB/s. In rows of size 0
     NaN is what dividing by nothing gives, and no fault.
     """
     bad = [name for name in _MEASURED if _impossible(name, getattr(row, name))]
@@ -36,7 +40,8 @@ def without_nonsense(row: NcclRow) -> tuple[NcclRow, list[str]]:
 def _impossible(name: str, value: float | None) -> bool:
     if value is None:
         return False
-    return not math.isfinite(value) or value < 0 or (name in _SPEEDS and value > MAX_GBPS)
+    most = MAX_GBPS if name in _SPEEDS else MAX_US if name in _TIMES else MAX_WRONG
+    return not math.isfinite(value) or not 0 <= value <= most
 
 
 def by_size(

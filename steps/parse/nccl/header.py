@@ -22,8 +22,9 @@ _LIBRARY = re.compile(r"\b(NCCL|RCCL) version\s*:?\s*(\d[\w.+-]*)")
 _START = re.compile(r"\bCollective test starting: (?:\S*/)?(\w+?)_perf\b")
 _PROGRAM = re.compile(r"(?:^|[/\s\"'])(\w+?)_perf(?:_mpi)?(?=[\s\"':]|$)")
 _BOUNDS = re.compile(r"\bOut of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\b")
-_AVERAGE = re.compile(r"\bAvg bus bandwidth\s*:\s*(\S+)(?:\s+(OK|FAILED))?")
+_AVERAGE = re.compile(r"\bAvg bus bandwidth\s*:\s*(\S+)(\s*)(?:(OK|FAILED)\b)?")
 _REDUCED = re.compile(r"\bReducing maxBytes to (\d{1,18}) due to memory")
+_LEFT_OUT = re.compile(r"\[?(?:\.{3,}|\u2026+)\]?\s*|(?:\.\s+){2,}\.\s*")
 _CYCLE = re.compile(r"\bTesting (\d{1,18}) cycle\b")
 
 OPERATIONS = (
@@ -78,7 +79,7 @@ class Average(NamedTuple):
 
     Attributes:
         gbps: as printed.
-        whole: False where the output ends inside this line, so digits may be missing.
+        whole: False where the output ends at this number, so digits may be missing.
         tool_verdict: OK or FAILED where NCCL_TESTS_MIN_BW was set.
     """
 
@@ -99,13 +100,17 @@ class Reduced(NamedTuple):
     max_bytes: int
 
 
+class LeftOut(NamedTuple):
+    """A person left rows out of the output and said so."""
+
+
 class CycleStart(NamedTuple):
     """rccl-tests announces the sweeps of -N."""
 
     number: int
 
 
-Mark = Config | Bounds | Average | Start | Reduced | CycleStart
+Mark = Config | Bounds | Average | Start | Reduced | CycleStart | LeftOut
 
 
 def read_mark(text: str, *, whole: bool) -> Mark | None:  # noqa: PLR0911  # one return per kind
@@ -116,10 +121,11 @@ def read_mark(text: str, *, whole: bool) -> Mark | None:  # noqa: PLR0911  # one
         whole: whether a newline ended it.
     """
     if found := _BOUNDS.search(text):
-        return Bounds(int(found[1]), found[2] == "OK")
+        # where number and word contradict each other, the worse one counts
+        return Bounds(int(found[1]), found[2] == "OK" and int(found[1]) == 0)
     if found := _AVERAGE.search(text):
         try:
-            return Average(float(found[1]), whole, found[2])
+            return Average(float(found[1]), whole or bool(found[2]), found[3])
         except ValueError:
             return None
     if found := _CONFIG.search(text):
@@ -128,6 +134,8 @@ def read_mark(text: str, *, whole: bool) -> Mark | None:  # noqa: PLR0911  # one
         return Start(found[1])
     if found := _REDUCED.search(text):
         return Reduced(int(found[1]))
+    if _LEFT_OUT.fullmatch(text):
+        return LeftOut()
     if found := _CYCLE.search(text):
         return CycleStart(int(found[1]))
     return None

@@ -18,6 +18,7 @@ from steps.parse.findings import finding
 from steps.parse.nccl import rccl
 from steps.parse.nccl.header import Average, Bounds, Config, read_operation, version_name
 from steps.parse.nccl.judge import Judge
+from steps.parse.nccl.layout import Ranks
 from steps.parse.nccl.runs import Run
 from steps.parse.nccl.structured import is_structured, structured_run
 from steps.parse.nccl.table import TableRow
@@ -25,6 +26,7 @@ from steps.parse.nccl.values import as_float, as_int, as_text
 from steps.parse.secrets import public_env, redact
 
 KNOWN_VERSIONS = (1, 2, 3)
+MAX_RANKS = 10_000_000
 
 _SETTINGS = (
     "nthreads",
@@ -81,11 +83,11 @@ def _records(
     if cut_off:
         run.bounds = None
     texts = {number: json.dumps(dict(record)) for number, record in enumerate(data, 1)}
-    part = _judged(run, [], texts, name, context)
+    count = rccl.rank_count(data)
+    part = _judged(run, Ranks(count=count), texts, name, context)
     part.claimed = max(text.count("\n") + 1, len(data))
-    ranks = data[0].get("ranks")
-    if isinstance(ranks, int | str) and str(ranks).isdigit():
-        part.facts["ranks"] = str(ranks)
+    if count is not None:
+        part.facts["ranks"] = str(count)
     return part
 
 
@@ -95,7 +97,7 @@ def _structured(
     run = structured_run(data)
     if cut_off:
         run.bounds = None
-    part = _judged(run, [], {}, name, context)
+    part = _judged(run, Ranks(), {}, name, context)
     part.claimed = text.count("\n") + 1
     version = as_text(data.get("version"))
     part.versions = {"nccl": version} if version else {}
@@ -104,7 +106,7 @@ def _structured(
 
 def _judged(
     run: Run,
-    ranks: Sequence[RankPlace],
+    ranks: Ranks,
     texts: dict[int, str],
     name: str,
     context: ParseContext,
@@ -120,7 +122,7 @@ def _judged(
         figures=judged.figures,
         rows=[_without_line(row) for row in judged.rows],
         findings=judged.findings,
-        ranks=list(ranks),
+        ranks=list(ranks.devices),
         facts=judged.facts,
     )
 
@@ -140,7 +142,10 @@ class _Report:
 
     def part(self, text: str, *, cut_off: bool) -> Part:
         rows = [row for row in self.data["results"] if isinstance(row, Mapping)]
+        if cut_off and rows and not {"out_of_place", "in_place"} <= rows[-1].keys():
+            rows.pop()  # half a row
         run = Run(
+            document=True,
             operation=self._operation(),
             config=self._config(),
             rows=[self._row(row, number) for number, row in enumerate(rows, 1)],
@@ -150,7 +155,12 @@ class _Report:
         errors = [str(item) for item in _list(self.data.get("errors")) if str(item).strip()]
         texts = {number: json.dumps(row)[:500] for number, row in enumerate(rows, 1)}
         part = _judged(
-            run, self._ranks(), texts, self.name, self.context, aborted=bool(errors) and not cut_off
+            run,
+            Ranks(devices=self._ranks()),
+            texts,
+            self.name,
+            self.context,
+            aborted=bool(errors) and not cut_off,
         )
         part.claimed = text.count("\n") + 1
         part.versions = self._versions()
@@ -233,7 +243,7 @@ class _Report:
         for device in devices:
             entry = _mapping(device)
             rank = as_int(entry.get("rank"))
-            if rank is not None:
+            if rank is not None and 0 <= rank < MAX_RANKS:
                 bus = as_text(entry.get("device_hex"))
                 places.append(
                     RankPlace(

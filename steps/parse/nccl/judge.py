@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from steps.documents import Completeness, Evidence, Figure, Finding, NcclRow, RankPlace
+from catalog.reasons import Effect
+from steps.documents import Completeness, Evidence, Figure, Finding, NcclRow
 from steps.documents.measurements import Row
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
-from steps.parse.nccl.figures import by_size, compute, greatest_dip, without_nonsense
-from steps.parse.nccl.operation import NO_IN_PLACE, from_columns, of_category
-from steps.parse.nccl.runs import Run, number_cycles
+from steps.parse.nccl.figures import MAX_GBPS, by_size, compute, greatest_dip, without_nonsense
+from steps.parse.nccl.layout import Ranks, check_ranks
+from steps.parse.nccl.operation import NO_IN_PLACE, bus_factor, from_columns, of_category
+from steps.parse.nccl.runs import Run, missing_sizes, number_cycles
 from steps.parse.nccl.sizes import reaches, size_name
 from steps.parse.nccl.table import TableRow
 from steps.parse.sightings import evidence
@@ -21,6 +23,8 @@ DIP = 0.5
 AVERAGE_TOLERANCE = 0.005
 AVERAGE_ROUNDING_GBPS = 0.01
 """Rows are printed with two decimals."""
+FACTOR_TOLERANCE = 0.02
+SHOWN_HOLES = 4
 
 
 @dataclass(slots=True)
@@ -58,7 +62,7 @@ class Judge:
         self.texts = texts
         self.numbered = numbered
 
-    def judge(self, runs: Sequence[Run], *, aborted: bool, ranks: Sequence[RankPlace]) -> Judged:
+    def judge(self, runs: Sequence[Run], *, aborted: bool, ranks: Ranks) -> Judged:
         """Choose the run that counts and judge it."""
         run, note = self._choose(runs)
         completeness = self._completeness(runs, run, aborted=aborted)
@@ -75,13 +79,21 @@ class Judge:
             self._validation(run, result)
             self._average(run, result)
             self._dip(run, result)
-        if ranks:
-            self._ranks(ranks, result)
+            self._factor(run, ranks, result)
+            self._holes(run, result)
+            result.findings += check_ranks(ranks, self.context)
+        if ranks.size is not None:
+            result.figures["rankCount"] = Figure(value=ranks.size, unit="count")
         self._facts(run, result)
         return result
 
     def _choose(self, runs: Sequence[Run]) -> tuple[Run | None, Finding | None]:
-        """Return the run that counts: the slowest complete one, else the last."""
+        """Return the run that counts: the slowest complete one, else the last.
+
+        A complete run after one that was cut off is a second attempt that worked, as retries are
+        logged; it counts, with a warning. A run that is cut off after a complete one is the other
+        way round the end of an output in the middle of something: see `_completeness`.
+        """
         if not runs:
             return None, None
         if len(runs) == 1:
@@ -97,9 +109,13 @@ class Judge:
             else "none is complete; the last is shown"
         )
         proof = [self._proof(run.rows[0].row.line) for run in runs if run.rows]
+        retried = bool(complete) and any(not run.complete for run in runs[: position - 1])
+        if retried:
+            which += "; an earlier one did not complete"
         return chosen, finding(
             "MULTIPLE_RUNS",
             f"the output holds {len(runs)} runs; {which}",
+            effect=Effect.WARN if retried else None,
             proof=proof,
             count=len(runs),
         )
@@ -184,6 +200,8 @@ class Judge:
         reasons = []
         if run.bounds is None:
             reasons.append("there is no 'Out of bounds values' line")
+        elif not run.closed:
+            reasons.append("the 'Avg bus bandwidth' line is missing or cut")
         if run.rows and run.config and not run.sweep_done:
             reasons.append(
                 f"the largest size is {size_name(largest)} of {size_name(run.config.max_bytes)}"
@@ -260,14 +278,24 @@ class Judge:
             or not isinstance(recomputed.value, float)
         ):
             return
-        average = Figure(value=printed.gbps, unit="GB/s", printed=True)
+        if not 0 <= printed.gbps <= MAX_GBPS:
+            result.findings.append(
+                finding(
+                    "FIGURE_INVALID",
+                    f"the tool printed an average of {printed.gbps:g} GB/s",
+                    proof=self._lines_with("Avg bus bandwidth"),
+                )
+            )
+            return
         differs = (
             abs(printed.gbps - recomputed.value)
             > AVERAGE_TOLERANCE * recomputed.value + AVERAGE_ROUNDING_GBPS
         )
-        if not _plausible(printed.gbps) or (differs and not printed.whole):
+        if not run.average_whole:
             return  # digits are missing
-        result.figures["avgBusBandwidthGBps"] = average
+        result.figures["avgBusBandwidthGBps"] = Figure(
+            value=printed.gbps, unit="GB/s", printed=True
+        )
         if printed.tool_verdict == "FAILED":
             result.facts["toolVerdict"] = "NCCL_TESTS_MIN_BW not met"
         if differs:
@@ -293,17 +321,44 @@ class Judge:
                 )
             )
 
-    def _ranks(self, ranks: Sequence[RankPlace], result: Judged) -> None:
-        count = max(place.rank for place in ranks) + 1
-        result.figures["rankCount"] = Figure(value=count, unit="count")
-        whole = len(ranks) == count  # each rank stands in it once
-        if self.context.gpus and whole and count != self.context.gpus:
+    def _factor(self, run: Run, ranks: Ranks, result: Judged) -> None:
+        """Find rows whose busbw is not what algbw and the number of ranks make of it."""
+        factor = bus_factor(result.operation, ranks.sure_size)
+        if factor is None:
+            return
+        bad = [
+            entry.row
+            for entry in run.rows
+            if _contradicts(entry.row.out_alg_gbps, entry.row.out_bus_gbps, factor)
+            or _contradicts(entry.row.in_alg_gbps, entry.row.in_bus_gbps, factor)
+        ]
+        if bad:
             result.findings.append(
                 finding(
-                    "INFRA_BAD_ARGS",
-                    f"the test ran on {count} ranks, the group has {self.context.gpus} GPUs",
+                    "FIGURE_INVALID",
+                    f"{len(bad)} rows have a busbw that is not {factor:.4g} times their algbw, "
+                    f"as {result.operation} on {ranks.sure_size} ranks has",
+                    proof=[self._proof(row.line) for row in bad],
+                    count=len(bad),
                 )
             )
+
+    def _holes(self, run: Run, result: Judged) -> None:
+        if run.left_out or not (missing := missing_sizes(run)):
+            return
+        says = "; ".join(
+            f"after {size_name(hole.after)}" if hole.after else f"before {size_name(hole.before)}"
+            for hole in missing[:SHOWN_HOLES]
+        )
+        result.findings.append(
+            finding(
+                "SIZE_MISSING",
+                f"rows of the sweep are not here: {says}",
+                # a person who shortens a log does so; the size that counts is checked by itself
+                effect=Effect.NOTE,
+                count=len(missing),
+            )
+        )
 
     def _facts(self, run: Run, result: Judged) -> None:
         if run.config:
@@ -345,5 +400,9 @@ def _in_place_marked(entries: Sequence[TableRow]) -> bool:
     return any(entry.row.in_wrong for entry in entries)
 
 
-def _plausible(gbps: float) -> bool:
-    return 0 <= gbps < float("inf")
+def _contradicts(alg_gbps: float | None, bus_gbps: float | None, factor: float) -> bool:
+    """Whether two speeds of a half row do not belong together; both are rounded to 0.01."""
+    if alg_gbps is None or bus_gbps is None:
+        return False
+    wanted = alg_gbps * factor
+    return abs(bus_gbps - wanted) > FACTOR_TOLERANCE * wanted + 2 * AVERAGE_ROUNDING_GBPS

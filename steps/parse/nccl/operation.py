@@ -45,6 +45,20 @@ def from_columns(entries: Sequence[TableRow]) -> str | None:
     return _by_check(rows, "all_gather", "alltoall") if ratio is not None and ratio < 0.98 else None
 
 
+def bus_factor(operation: str | None, ranks: int | None) -> float | None:
+    """Return busbw / algbw of a collective on so many ranks; None where either is not known.
+
+    Source: PERFORMANCE.md of nccl-tests.
+    """
+    if not operation or not ranks:
+        return None
+    if operation == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if operation in {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"}:
+        return (ranks - 1) / ranks
+    return 1.0 if operation in {"broadcast", "reduce", "sendrecv"} else None
+
+
 def _reducing(rows: Sequence[NcclRow], ratio: float | None) -> str | None:
     if ratio is not None and ratio > 1.02:
         return "all_reduce"

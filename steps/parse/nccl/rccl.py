@@ -32,10 +32,16 @@ def is_record(data: object) -> bool:
 
 
 class CsvTable:
-    """Takes the lines of a CSV output file."""
+    """Takes the lines of a CSV output file.
+
+    Attributes:
+        records: what was taken.
+        cut: the output ends inside a record.
+    """
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.cut = False
         self._names: list[str] = []
 
     def heading(self, text: str) -> bool:
@@ -51,6 +57,9 @@ class CsvTable:
         names = self._names
         if not names:
             return False
+        if not line.ended:
+            self.cut = True
+            return True
         values = line.text.strip().split(",")
         if len(values) == len(names) + 1:  # with MPI the node count has a value and no heading
             names = [*names[:2], "nodes", *names[2:]]
@@ -74,7 +83,7 @@ def run_of(records: Sequence[Record]) -> Run:
             key, _Placements(cycle, size, as_int(low.get("line")) or number)
         )
         placements.sides["in" if as_int(low.get("inplace")) else "out"] = low
-    run = Run()
+    run = Run(document=True)
     for placements in rows.values():
         run.operation = run.operation or placements.operation()
         run.cycle_starts[len(run.rows)] = placements.cycle + 1
@@ -83,6 +92,17 @@ def run_of(records: Sequence[Record]) -> Run:
         wrong = sum(_count(entry.row.out_wrong) + _count(entry.row.in_wrong) for entry in run.rows)
         run.bounds = Bounds(wrong, okay=wrong == 0)
     return run
+
+
+def rank_count(records: Sequence[Record]) -> int | None:
+    """Return the number of ranks that the records name."""
+    counts = {
+        as_int(value)
+        for record in records
+        for key, value in record.items()
+        if str(key).lower() == "ranks"
+    }
+    return max((count for count in counts if count is not None and count > 0), default=None)
 
 
 @dataclass(slots=True)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from steps.documents import NcclRow
-from steps.parse.nccl.header import Average, Bounds, Config, CycleStart, Mark, Reduced, Start
+from steps.parse.nccl.header import (
+    Average,
+    Bounds,
+    Config,
+    CycleStart,
+    LeftOut,
+    Mark,
+    Reduced,
+    Start,
+)
 from steps.parse.nccl.table import TableRow
+
+ROUNDING_BYTES = 1 << 16
+"""Smaller sizes may be rounded down by a large part."""
 
 
 class HeadingLine(NamedTuple):
@@ -39,8 +53,10 @@ class Run:
         operation: as the program names it.
         config: the settings line, if any.
         rows: in the order of the output.
-        bounds: the closing line; without it the run is not complete.
-        average: the printed average.
+        bounds: the first closing line; without it the run is not complete.
+        average: the printed average, the second closing line of a table.
+        document: the run was a closed document, which needs no closing lines.
+        left_out: a line of dots says that rows were left out.
         cycle_starts: row positions at which the tool announced a sweep.
     """
 
@@ -52,6 +68,31 @@ class Run:
     bounds: Bounds | None = None
     average: Average | None = None
     cycle_starts: dict[int, int] = field(default_factory=dict)
+    document: bool = False
+    left_out: bool = False
+
+    @property
+    def average_whole(self) -> bool:
+        """Whether the average is there to its last digit, as far as anything can tell.
+
+        An output that ends at the number may have been cut in it. Then the rows tell, up to the
+        rounding of their two decimals.
+        """
+        if self.average is None or self.average.whole:
+            return self.average is not None
+        speeds = [
+            speed
+            for entry in self.rows
+            for speed in (entry.row.out_bus_gbps, entry.row.in_bus_gbps)
+            if speed is not None
+        ]
+        mean = sum(speeds) / len(speeds) if speeds else math.inf
+        return abs(self.average.gbps - mean) <= 0.006 + 1e-5 * mean
+
+    @property
+    def closed(self) -> bool:
+        """Whether the closing lines are there; every version of the tool prints both."""
+        return self.bounds is not None and (self.document or self.average_whole)
 
     @property
     def sweep_done(self) -> bool:
@@ -63,8 +104,8 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether rows, their last size and the closing line are all there."""
-        return bool(self.rows) and self.bounds is not None and self.sweep_done
+        """Whether rows, their last size and the closing lines are all there."""
+        return bool(self.rows) and self.closed and self.sweep_done
 
 
 def split_runs(events: Sequence[Event]) -> list[Run]:
@@ -130,6 +171,8 @@ def _add(run: Run, what: TableRow | Mark | HeadingLine) -> None:
                 run.config = run.config._replace(max_bytes=what.max_bytes)
         case CycleStart():
             run.cycle_starts[len(run.rows)] = what.number
+        case LeftOut():
+            run.left_out = True
         case HeadingLine():
             pass
 
@@ -171,6 +214,40 @@ def number_cycles(run: Run) -> Sweeps:
         cycle = announced if announced is not None else sweep.cycle
         rows.append(entry._replace(row=row.model_copy(update={"cycle": cycle})))
     return Sweeps(rows, repeated, disordered)
+
+
+class Hole(NamedTuple):
+    """Rows that the sweep must have had.
+
+    Attributes:
+        after: the size before the hole; None where the sweep lacks its beginning.
+        before: the size after it.
+    """
+
+    after: int | None
+    before: int
+
+
+def missing_sizes(run: Run) -> list[Hole]:
+    """Return where a sweep lacks rows between its smallest and its largest size.
+
+    Sizes are rounded down to what divides by the ranks, small ones down to 0; a hole is where at
+    least one whole step is missing.
+    """
+    if not run.config or not run.rows:
+        return []
+    step = run.config.next_size
+    sizes = sorted({entry.row.size_bytes for entry in run.rows})
+    first = sizes[0]
+    holes = []
+    if first > ROUNDING_BYTES and step(run.config.min_bytes) <= first:
+        holes.append(Hole(None, first))
+    holes += [
+        Hole(smaller, larger)
+        for smaller, larger in pairwise(sizes)
+        if smaller > 0 and step(step(smaller)) <= larger
+    ]
+    return holes
 
 
 @dataclass(slots=True)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from catalog.reasons import Effect
-from steps.documents import Completeness, Finding, RankPlace, ReadMode
+from steps.documents import Completeness, RankPlace, ReadMode
 from steps.parse.api import Line, ParseContext, Part
-from steps.parse.findings import finding
+from steps.parse.findings import finding, made_up_for
 from steps.parse.nccl import rccl
 from steps.parse.nccl.failures import Failures
-from steps.parse.nccl.header import read_mark, read_operation, read_rank, read_versions
+from steps.parse.nccl.header import (
+    Average,
+    Bounds,
+    LeftOut,
+    read_mark,
+    read_operation,
+    read_rank,
+    read_versions,
+)
 from steps.parse.nccl.judge import Judge, Judged
+from steps.parse.nccl.layout import Ranks
 from steps.parse.nccl.runs import Event, HeadingLine, split_runs
 from steps.parse.nccl.table import Layout, TableRow, read_heading, read_row
-from steps.parse.nccl.transport import Transport
+from steps.parse.nccl.transport import Transport, is_logged
 
 MAX_EVENTS = 50_000
 MAX_RANKS = 100_000
@@ -29,6 +38,7 @@ _EARLIER = frozenset({"NCCL_ABORTED", "NCCL_REMOTE_ERROR", "NCCL_TIMEOUT", "INFR
 """Failures that a later attempt can make up for."""
 _HEADER_WORDS = re.compile(
     r"minBytes|Out of bounds|Avg bus bandwidth|Collective test|maxBytes|Testing \d+ cycle"
+    r"|^\[?[.\u2026]"
 )
 _VERSION_WORDS = ("version", "Version")
 
@@ -44,7 +54,7 @@ class NcclScanner:
         self._failures = Failures(file)
         self._events: list[Event] = []
         self._texts: dict[int, str] = {}
-        self._ranks: dict[int, RankPlace] = {}
+        self._devices: dict[int, RankPlace] = {}
         self._versions: dict[str, str] = {}
         self._layout: Layout | None = None
         self._banner = ""
@@ -57,6 +67,9 @@ class NcclScanner:
     def feed(self, line: Line) -> None:
         """Take one line."""
         text = line.text
+        if not line.ended:
+            self._cut(line)
+            return
         if "NCCL " in text and (logged := _LOGGED.search(text)):
             self._log(line, logged[1])
             return
@@ -79,8 +92,21 @@ class NcclScanner:
                 return
         self._words(line, stripped)
 
+    def _cut(self, line: Line) -> None:
+        """Take the last line where no newline ends it: its last word may be half a number."""
+        self._fragment = ""
+        mark = read_mark(line.text, whole=False)
+        if isinstance(mark, Bounds | Average):
+            self._structure += 1
+            self._event(mark, line)
+        elif "NCCL WARN " in line.text:
+            self._logged += is_logged(line.text)
+            self._failures.warning(line)
+        elif not self._csv.row(line):
+            self._structure += self._failures.feed(line)
+
     def _log(self, line: Line, kind: str) -> None:
-        self._logged += 1
+        self._logged += is_logged(line.text)
         if line.text[:1].isspace() and (found := _LOGGED_IN_ROW.match(line.text)):
             self._fragment = found[1]
             line = line._replace(text=line.text[found.end(1) :])
@@ -105,17 +131,16 @@ class NcclScanner:
                 self._structure += 1
                 return
         if "-place" in text:
-            self._banner = text
-            self._structure += 1
+            self._banner = text  # a heading must follow; the word alone claims nothing
         elif text.startswith("Rank "):
             place = read_rank(text)
-            if place and len(self._ranks) < MAX_RANKS:
-                self._ranks.setdefault(place.rank, place)
+            if place and len(self._devices) < MAX_RANKS:
+                self._devices.setdefault(place.rank, place)
                 self._structure += 1
         elif _HEADER_WORDS.search(text):
             mark = read_mark(text, whole=line.ended)
-            if mark:
-                self._structure += 1
+            if mark is not None:
+                self._structure += not isinstance(mark, LeftOut)
                 self._event(mark, line)
         elif any(word in text for word in _VERSION_WORDS) and (found := read_versions(text)):
             self._versions |= {name: found[name] for name in found.keys() - self._versions.keys()}
@@ -135,18 +160,28 @@ class NcclScanner:
 
     def finish(self, context: ParseContext) -> Part:
         """Return what was found."""
-        ranks = self._rank_places(context)
-        nodes = [place.node for place in ranks if place.node]
+        ranks = Ranks(
+            devices=list(self._devices.values()),
+            logged=[
+                RankPlace(rank=rank, node=host, gpu=gpu)
+                for rank, (host, gpu) in self._transport.rank_hosts.items()
+            ],
+            count=self._transport.rank_count,
+        )
+        places = self._rank_places(ranks, context)
+        nodes = [place.node for place in places if place.node]
         runs = split_runs(self._events)
         for run in runs:
             run.operation = run.operation or self._program
         if not any(run.rows for run in runs) and self._csv.records:
             runs = [rccl.run_of(self._csv.records)]
+            runs[0].bounds = None if self._csv.cut else runs[0].bounds
+            ranks = replace(ranks, count=rccl.rank_count(self._csv.records))
         part = Part(
             mode=ReadMode.NCCL_TABLE,
             # a log of NCCL alone is only worth something when nothing else is known about it
             claimed=self._structure or int(bool(self._logged or self._failures.seen)),
-            ranks=ranks,
+            ranks=places,
             versions=self._transport.versions | self._versions,
             facts=self._transport.summary(),
         )
@@ -164,7 +199,11 @@ class NcclScanner:
             part.findings = judged.findings
         failures = self._failures.findings(context, self._transport.addresses)
         if part.completeness is Completeness.COMPLETE:
-            failures = [_made_up_for(item, judged.start) for item in failures]
+            part.start = judged.start
+            failures = [
+                made_up_for(item, judged.start) if item.code in _EARLIER else item
+                for item in failures
+            ]
         part.findings += failures
         part.findings += self._transport.findings(context, nodes)
         if len(self._events) >= MAX_EVENTS:
@@ -174,20 +213,9 @@ class NcclScanner:
             )
         return part
 
-    def _rank_places(self, context: ParseContext) -> list[RankPlace]:
-        places = dict(self._ranks)
-        for rank, (host, gpu) in self._transport.rank_hosts.items():
-            places.setdefault(rank, RankPlace(rank=rank, node=host, gpu=gpu))
+    def _rank_places(self, ranks: Ranks, context: ParseContext) -> list[RankPlace]:
+        places = {place.rank: place for place in (*ranks.logged, *ranks.devices)}
         for rank, node in context.rank_nodes.items():
             if rank in places and places[rank].node is None:
                 places[rank] = places[rank].model_copy(update={"node": node})
         return [places[rank] for rank in sorted(places)]
-
-
-def _made_up_for(item: Finding, start: int) -> Finding:
-    """Return a failure of an earlier attempt as a warning: the run that counts began after it."""
-    earlier = all(proof.line is not None and proof.line < start for proof in item.evidence)
-    if item.code not in _EARLIER or not item.evidence or not earlier:
-        return item
-    message = f"{item.message}; a later attempt completed"
-    return item.model_copy(update={"effect": Effect.WARN, "message": message})

@@ -26,7 +26,8 @@ def is_structured(data: object) -> bool:
 
 def structured_run(data: Mapping[str, Any]) -> Run:
     """Return the run; it has no closing line, so the closed document is what closes it."""
-    run = Run(rows=[_row(size, record, n) for n, (size, record) in enumerate(_records(data), 1)])
+    rows = [_row(size, record, n) for n, (size, record) in enumerate(_records(data), 1)]
+    run = Run(rows=rows, document=True)
     wrong = sum(int(entry.row.out_wrong or 0) for entry in run.rows if _countable(entry))
     run.bounds = Bounds(wrong, okay=wrong == 0)
     return run

@@ -6,6 +6,7 @@ and the types of the tokens. Formats: print functions of nccl-tests 2.0 to 2.19 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal, NamedTuple
 
@@ -101,7 +102,10 @@ def read_row(text: str, layout: Layout | None, line: int) -> TableRow | None:
         if named and row:
             blank = "redop" in layout.names and "redop" not in named
             return row._replace(blank_redop=blank)
-    return _by_types(tokens, line)
+        # a row that lacks cells was torn; what is left of it stands under other columns
+        return _by_types(tokens, line) if len(tokens) > len(layout.names) + 1 else None
+    found = _by_types(tokens, line)
+    return found if found and _aligned(found.row) else None
 
 
 def _by_heading(tokens: list[str], layout: Layout) -> dict[str, str] | None:
@@ -135,6 +139,21 @@ def _by_types(tokens: list[str], line: int) -> TableRow | None:
             named[f"{side}.{name}"] = rest[start + offset]
     style = _ERROR_STYLE.match(named["out.wrong"]) or _ERROR_STYLE.match(named.get("in.wrong", ""))
     return _row(named, "error" if style else "wrong", line)
+
+
+def _aligned(row: NcclRow) -> bool:
+    """Whether size, time and algbw of a row without heading agree, so that no cell is lost.
+
+    algbw is size / time; the tool prints both with few digits.
+    """
+    sides = ((row.out_time_us, row.out_alg_gbps), (row.in_time_us, row.in_alg_gbps))
+    return all(
+        time is None
+        or speed is None
+        or not math.isfinite(time + speed)
+        or (time > 0 and abs(row.size_bytes / time / 1e3 - speed) <= 0.02 + 0.02 * abs(speed))
+        for time, speed in sides
+    )
 
 
 def _row(named: dict[str, str], check: Check, line: int) -> TableRow | None:

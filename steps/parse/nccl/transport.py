@@ -28,7 +28,7 @@ _OFI = re.compile(
     r"NET/OFI Selected provider is (?P<provider>[\w;-]+)(?:.*\(found (?P<count>\d{1,18}) nics?\))?",
     re.I,
 )
-_COMM = re.compile(r"\brank (?P<rank>\d{1,7}) n?ranks \d+\b")
+_COMM = re.compile(r"\brank (?P<rank>\d{1,7}) n?ranks (?P<count>\d{1,7})\b")
 _ENV = re.compile(r"\b(?P<name>[A-Z][A-Z0-9_]+) set by environment to (?P<value>.*?)\.?$")
 _ADDRESS = re.compile(
     r"(?:Bootstrap *: Using \S+?|OOB \S+?):(?P<address>[0-9a-fA-F.:]+?)(?:%\w+)?<\d+>"
@@ -64,6 +64,7 @@ class Transport:
         self.hosts: dict[str, None] = {}
         self.addresses: dict[str, str] = {}
         self.rank_hosts: dict[int, tuple[str, int]] = {}
+        self.rank_count: int | None = None
         self.versions: dict[str, str] = {}
         self.facts: dict[str, str] = {}
         self._library_versions: dict[str, Evidence] = {}
@@ -93,6 +94,8 @@ class Transport:
             if comm:
                 place = origin["host"], int(origin["gpu"])
                 self.rank_hosts.setdefault(int(comm["rank"]), place)
+                # communicators that are split off have fewer
+                self.rank_count = max(self.rank_count or 0, int(comm["count"]))
         if ("Bootstrap" in message or "OOB" in message) and host:
             found = _ADDRESS.search(message)
             if found:
@@ -286,6 +289,11 @@ def _same(used: str, expected: str) -> bool:
         or one in other.split()
         or other in one.split()
     )
+
+
+def is_logged(text: str) -> bool:
+    """Whether NCCL logged the line, with host, process and device; the words alone prove little."""
+    return _ORIGIN.search(text) is not None
 
 
 def origin(text: str) -> tuple[str | None, int | None, str]:

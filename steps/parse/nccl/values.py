@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+MAX_INT = 2**63 - 1
+
 
 def as_int(value: object) -> int | None:
-    """Return an int from a number or a padded string; None if it is none."""
+    """Return an int of up to 64 bits from a number or a padded string; None if it is none."""
     if isinstance(value, bool) or value is None:
         return None
     try:
-        return int(str(value).strip())
+        number = int(str(value).strip())
     except ValueError:
-        return int(value) if isinstance(value, float) and value.is_integer() else None
+        if not isinstance(value, float) or not value.is_integer():
+            return None
+        number = int(value)
+    return number if -MAX_INT <= number <= MAX_INT else None
 
 
 def as_float(value: object) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable
@@ -184,6 +185,30 @@ def _per_step(log: StepLog, get: Callable[[StepLine], float | None]) -> float | 
 def _mean(steps: list[Step], get: Callable[[StepLine], float | None]) -> float | None:
     values = [v for s in steps if (v := get(s.line)) is not None and 0 < v < MAX_COUNT]
     return statistics.fmean(values) if values else None
+
+
+def skipped_steps(log: StepLog) -> tuple[int, int]:
+    """Return how many steps after warm-up were skipped, and how many there were.
+
+    The search for a loss scale at the start of a run, which halves it at each skipped step, does
+    not count once it has come to its end.
+    """
+    lines = [step.line for step in log.steps]
+    search = list(itertools.takewhile(lambda line: line.skipped, lines))
+    scales = [line.loss_scale for line in search if line.loss_scale is not None]
+    falls = len(scales) == len(search) < len(lines) and _falls(
+        [*scales, lines[len(search)].loss_scale]
+    )
+    begun = len(search) if falls else 0
+    counted = [step for step in log.steps[begun:] if not step.warmup] or log.steps[begun:]
+    skipped = sum(step.line.skipped or 0 for step in counted)
+    return skipped, len(counted) * log.interval
+
+
+def _falls(scales: list[float | None]) -> bool:
+    known = [scale for scale in scales if scale is not None]
+    pairs = list(itertools.pairwise(known))
+    return bool(pairs) and all(a >= b for a, b in pairs) and known[0] > known[-1]
 
 
 def _counted(log: StepLog) -> list[Step]:

@@ -10,7 +10,14 @@ from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.sightings import Seen
 from steps.parse.training.failures import FailureReader
-from steps.parse.training.figures import Job, figures, possible, rows, throughput
+from steps.parse.training.figures import (
+    Job,
+    figures,
+    possible,
+    rows,
+    skipped_steps,
+    throughput,
+)
 from steps.parse.training.goodput import GoodputReader
 from steps.parse.training.hang import HangReader
 from steps.parse.training.loss import LossCourse
@@ -43,6 +50,8 @@ MAX_LINE = 8192
 _BLOCKING = frozenset({Effect.FAIL, Effect.INCONCLUSIVE})
 ENOUGH_STEPS = 10
 """Fewer steps after warm-up are too few for an average (NVIDIA's benchmarks average 10)."""
+MAX_SKIPPED = 0.1
+"""More skipped steps than this part are no training run that an average stands for."""
 _PENDING = 3
 """Lines between Megatron-Bridge's step time and the iteration that it belongs to."""
 
@@ -52,8 +61,9 @@ class TrainingScanner:
 
     Complete is a run whose last step is the total, that says that it ended, or that ended with
     exit code 0. It is aborted when a failure is its last word or the exit code is another; it is
-    cut off when its last line is half. An excerpt of a run whose exit code is not known counts as
-    read completely, with a note: nothing in it is wrong, and steps are measured one by one.
+    cut off when its last line is half, or when steps are missing in its middle. An excerpt of a
+    run whose exit code is not known counts as read completely, with a note: nothing in it is
+    wrong, and steps are measured one by one.
 
     Args:
         file: name of the output, for the evidence.
@@ -236,9 +246,11 @@ class TrainingScanner:
     def _ending(self, part: Part, context: ParseContext) -> list[Finding]:
         """Say what the completeness rests on, where no failure says it."""
         last = self._log.last
-        where = f"the log ends at step {last.line.step}" if last else "the log has no steps"
+        where = f"the log stops at step {last.line.step}" if last else "the log has no steps"
         where += f" of {last.line.total}" if last and last.line.total else ""
         if part.completeness is Completeness.CUT_OFF:
+            if gap := self._log.gap():
+                where = f"steps are missing between {gap.before} and {gap.after}"
             return [finding("LOG_TRUNCATED" if last else "NO_RESULT_ROWS", where)]
         if part.completeness is Completeness.ABORTED:
             if any(each.effect in _BLOCKING for each in part.findings):
@@ -305,9 +317,19 @@ class TrainingScanner:
             says = f"{count} steps after warm-up, fewer than {ENOUGH_STEPS}"
             found.append(finding("TRAIN_TOO_FEW_STEPS", says))
         if log.skipped:
-            says = f"{log.skipped} iterations were skipped"
-            found.append(finding("TRAIN_STEPS_SKIPPED", says, count=log.skipped))
+            found.append(self._skipped())
         return found
+
+    def _skipped(self) -> Finding:
+        """A few steps may be skipped, and those that search a loss scale; more are no training."""
+        skipped, steps = skipped_steps(self._log)
+        says = f"{self._log.skipped} iterations were skipped"
+        if skipped <= MAX_SKIPPED * steps:
+            return finding("TRAIN_STEPS_SKIPPED", says, count=self._log.skipped)
+        says += f", {skipped} of {steps} after warm-up: the optimizer did not step in them"
+        return finding(
+            "TRAIN_STEPS_SKIPPED", says, effect=Effect.INCONCLUSIVE, count=self._log.skipped
+        )
 
     def _take_table(self, part: Part) -> None:
         """Take figures from a table of means, when the output holds no steps of its own."""
@@ -329,6 +351,8 @@ class TrainingScanner:
         if fatal > max(last_step, self._end_line) and not (done and context.exit_code == 0):
             return Completeness.ABORTED
         if not done and (self._log.last_cut or not part.rows):
+            return Completeness.CUT_OFF
+        if self._log.gap():
             return Completeness.CUT_OFF
         if done or not context.exit_code:
             return Completeness.COMPLETE

@@ -31,6 +31,21 @@ class Step:
     warmup: bool = False
 
 
+@dataclass(slots=True)
+class Gap:
+    """Two lines that follow each other, and how often their distance occurs.
+
+    Attributes:
+        before, after: steps of the lines.
+        number: line of the output where the second is.
+    """
+
+    before: int
+    after: int
+    number: int
+    count: int = 0
+
+
 class StepLog:
     """Collects steps in the order of the output."""
 
@@ -42,6 +57,7 @@ class StepLog:
         self.last: Step | None = None
         self.last_cut = False
         self.log_interval: int | None = None
+        self._gaps: dict[int, Gap] = {}
         self._known: dict[tuple[int, int], Step] = {}
 
     def add(self, line: StepLine, number: int, run: int) -> bool:
@@ -55,6 +71,7 @@ class StepLog:
             self.last_cut = False
             return False
         step = Step(line, run, number)
+        self._note_gap(step)
         previous = self.last.line if self.last else None
         # A half line lacks fields that the line before it had.
         missing = previous.names - line.names - {line.cut_name} if previous else set()
@@ -67,6 +84,36 @@ class StepLog:
         if len(self.steps) > MAX_STEPS + _TRIM:
             self._trim()
         return True
+
+    def _note_gap(self, step: Step) -> None:
+        before = self.last
+        if before is None or before.run != step.run or step.line.bar:
+            return
+        width = step.line.step - before.line.step
+        if width > 0 and len(self._gaps) < MAX_STEPS:
+            gap = self._gaps.setdefault(width, Gap(before.line.step, step.line.step, step.number))
+            gap.count += 1
+
+    def gap(self) -> Gap | None:
+        """Return the first place where more steps are missing than the log interval leaves out."""
+        usual = self._usual_gap()
+        wide = [gap for width, gap in self._gaps.items() if width > usual]
+        return min(wide, key=lambda gap: gap.number, default=None)
+
+    def _usual_gap(self) -> int:
+        """Return the log interval: the smallest distance between two lines."""
+        if not self._gaps:
+            return 0
+        smallest, *others = sorted(self._gaps)
+        gap = self._gaps[smallest]
+        if not others:
+            # A single distance proves nothing against the printed interval.
+            return (self.log_interval or smallest) if gap.count == 1 else smallest
+        # Some print the first step, then every tenth: 1, 10, 20 or, counted from 0, 0, 9, 19.
+        first = self.steps[0].line
+        base = 0 if first.from_zero else 1
+        opening = gap.count == 1 and gap.before == first.step == base
+        return others[0] if opening and (gap.after + 1 - base) % others[0] == 0 else smallest
 
     def _count_nan(self, step: Step, *, was_nan: bool) -> None:
         if step.line.is_nan and not was_nan:

@@ -12,6 +12,7 @@ from catalog.entry import Tool
 from catalog.model import Model, suggestion
 from catalog.quantity import parse_duration
 from catalog.reasons import Kind, reason
+from catalog.xids import XidClass, find_xid
 from steps.run.node_names import NodeNames
 
 
@@ -20,6 +21,9 @@ def _seconds(value: Any) -> float:
         raise ValueError(f"must be a duration such as 90s or 42m18s, not {value!r}")
     return parse_duration(value).total_seconds()
 
+
+LEAST_FACTOR = 0.001
+"""Nothing that still works is slower than a thousandth of what it should be."""
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 """Written as a Go duration, held in seconds."""
@@ -61,8 +65,8 @@ class SlowLink(Fault):
 
     tools: ClassVar[tuple[Tool, ...]] = ("nccl",)
     kind: Literal["slow-link"]
-    factor: Annotated[float | None, Field(gt=0, le=1)] = None
-    gbps: Annotated[float | None, Field(gt=0, alias="GBps")] = None
+    factor: Annotated[float | None, Field(ge=LEAST_FACTOR, le=1)] = None
+    gbps: Annotated[float | None, Field(ge=0.001, le=10_000, alias="GBps")] = None
 
     @model_validator(mode="after")
     def _one_rate(self) -> SlowLink:
@@ -87,7 +91,7 @@ class CorruptData(Fault):
 
     tools: ClassVar[tuple[Tool, ...]] = ("nccl",)
     kind: Literal["corrupt-data"]
-    wrong: Annotated[int, Field(ge=1)] = 7
+    wrong: Annotated[int, Field(ge=1, le=10**9)] = 7
 
 
 class Crash(Fault):
@@ -181,7 +185,7 @@ class SlowTraining(Fault):
 
     tools: ClassVar[tuple[Tool, ...]] = ("training",)
     kind: Literal["slow-training"]
-    factor: Annotated[float, Field(gt=0, le=1)]
+    factor: Annotated[float, Field(ge=LEAST_FACTOR, le=1)]
 
 
 class XidFault(Fault):
@@ -191,8 +195,8 @@ class XidFault(Fault):
         number: the Xid.
         text: the driver's words; None prints those of a known number.
         at: seconds after the start of a run.
-        ends_run: whether health agents take the node out at once; an Xid of the application
-            (13, 31, 43) does not.
+        ends_run: whether health agents take the node out at once; None: as the Xid demands, so
+            those of the application (13, 31, 43) do not.
     """
 
     kind: Literal["xid"]
@@ -200,7 +204,15 @@ class XidFault(Fault):
     gpu: Annotated[int, Field(ge=0)] = 0
     text: str | None = None
     at: Seconds
-    ends_run: bool = True
+    ends_run: bool | None = None
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether the node is taken out of service at once."""
+        if self.ends_run is not None:
+            return self.ends_run
+        known = find_xid(self.number)
+        return known is None or known.origin is not XidClass.APPLICATION
 
 
 class Infrastructure(Fault):

@@ -69,7 +69,7 @@ class SimulatedFleet:
         machines: Mapping[str, Machine],
         faults: Sequence[Fault],
     ) -> None:
-        self.note = f"simulated from seed {seed}; nothing was measured"
+        self.note = f"seed {seed}"
         self.start = start or DEFAULT_START
         self._seed = seed
         self._nodes = nodes
@@ -138,7 +138,10 @@ def _unschedulable(run: Run, fleet_size: int) -> RunFailure | None:
     """Return the scheduler's event when a node of the group cannot take its pod."""
     again = run.job.group.purpose == "isolate" or run.job.group.iteration > 1
     taken_out = {
-        name for fault in _node_faults(run) if again and fault.at is not None for name in fault.node
+        name
+        for fault in _node_faults(run)
+        if again and fault.at is not None and _ends_run(fault)
+        for name in fault.node
     }
     reasons: dict[str, list[str]] = {}
     for machine in run.machines:
@@ -225,7 +228,7 @@ def _stopped(run: Run, script: Script) -> Script:
 
 
 def _ends_run(fault: _NodeFault) -> bool:
-    return not isinstance(fault, XidFault) or fault.ends_run
+    return not isinstance(fault, XidFault) or fault.takes_out
 
 
 def _events(run: Run, end: float) -> list[NodeEvent]:

@@ -1,0 +1,106 @@
+"""The record store against a real API server: sizes, owners, and what stays."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from catalog.errors import RecordError
+from steps.cluster.api import Cluster as Api
+from steps.cluster.cleanup import everything_of
+from steps.cluster.names import GroupNames
+from steps.cluster.store import ConfigMapStore
+from steps.documents import Plan, Report, RunRecord
+from steps.programs.stores import open_store
+from tests.builders import ALL_REDUCE, group, plan, record
+from tests.cluster.cluster import Cluster
+from tests.cluster.shell import wait_for
+from tests.report.samples import all_pass
+
+pytestmark = pytest.mark.cluster
+
+WHOLE = group(["node-0", "node-1"])
+WORKFLOW = "certify-store"
+
+
+@pytest.fixture
+def store(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> ConfigMapStore:
+    """A store whose Workflow exists and waits for ever."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    workflow = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": WORKFLOW},
+        "spec": {"entrypoint": "wait", "templates": [{"name": "wait", "suspend": {}}]},
+    }
+    cluster.apply(workflow, namespace=namespace)
+    found = open_store(f"configmap:{namespace}/{WORKFLOW}")
+    assert isinstance(found, ConfigMapStore)
+    return found
+
+
+def test_documents_and_big_outputs_come_back_as_they_were(store: ConfigMapStore) -> None:
+    noise = random.Random(7).randbytes(3 * 1024 * 1024)
+    store.put(plan([WHOLE]))
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    store.put_log("noise", noise)
+    assert store.get(Plan) == plan([WHOLE])
+    assert list(store.list(RunRecord, ALL_REDUCE)) == [record(WHOLE)]
+    assert store.get_log("noise") == noise
+    store.put_log("noise", b"short")
+    assert store.get_log("noise") == b"short"
+
+
+def test_output_that_is_too_big_is_refused_before_the_api_server_is_asked(
+    store: ConfigMapStore, cluster: Cluster, namespace: str
+) -> None:
+    with pytest.raises(RecordError, match="the record store takes at most 16 MiB"):
+        store.put_log("noise", random.Random(7).randbytes(17 * 1024 * 1024))
+    assert cluster.get("configmaps", "-n", namespace, "-l", "readiness/kind")["items"] == []
+
+
+def test_damaged_document_is_noticed(
+    store: ConfigMapStore, cluster: Cluster, namespace: str
+) -> None:
+    store.put(plan([WHOLE]))
+    words = ["configmaps", "-n", namespace, "-l", "readiness/kind=Plan"]
+    (item,) = cluster.get(*words)["items"]
+    patch = '{"binaryData": {"data": "aGVsbG8="}}'
+    cluster.kubectl("patch", "configmap", item["metadata"]["name"], "-n", namespace, "-p", patch)
+    with pytest.raises(RecordError):
+        store.get(Plan)
+
+
+def test_everything_goes_with_the_workflow_but_the_report(
+    store: ConfigMapStore, cluster: Cluster, namespace: str
+) -> None:
+    store.put(plan([WHOLE]))
+    store.put(record(WHOLE), ALL_REDUCE, WHOLE.id)
+    store.put_log("one", b"text")
+    store.put(all_pass())
+    store.put_text("report.html", "<html></html>")
+    cluster.kubectl("delete", "workflow", WORKFLOW, "-n", namespace)
+    wait_for("the documents to go", lambda: store.get(Plan) is None, timeout=60)
+    wait_for("the records to go", lambda: not list(store.list(RunRecord, ALL_REDUCE)), timeout=60)
+    # Found again without the Workflow, as somebody does who looks for the report next day.
+    later = open_store(f"configmap:{namespace}/{WORKFLOW}")
+    assert later.get(Report) == all_pass()
+
+
+def test_deleting_the_workflow_takes_its_runs_along(
+    store: ConfigMapStore, cluster: Cluster, namespace: str
+) -> None:
+    names = GroupNames(WORKFLOW, ALL_REDUCE, WHOLE.id)
+    head = {
+        "name": names.object("keys"),
+        "labels": names.labels(),
+        "ownerReferences": [store.owner],
+    }
+    api = Api.connect(namespace)
+    api.create({"apiVersion": "v1", "kind": "Secret", "metadata": head})
+    assert api.find("Secret", everything_of(WORKFLOW))
+    cluster.kubectl("delete", "workflow", WORKFLOW, "-n", namespace)
+    wait_for(
+        "the Secret to go", lambda: not api.find("Secret", everything_of(WORKFLOW)), timeout=60
+    )

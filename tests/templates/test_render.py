@@ -1,0 +1,193 @@
+"""`readiness render`: options, certifications, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from catalog.errors import InputError
+from pipelines.cli import render as command
+from pipelines.render import Rendering, render
+
+app = typer.Typer()
+command.register(app)
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+
+CERTIFICATION = """\
+# Nightly look at the second rack.
+kind: Certification
+metadata:
+  name: rack-2
+spec:
+  stage: burn-in
+  limits: {deadline: 90m}
+  categories:
+    - domain: communication
+      variant: nccl-all-reduce
+"""
+
+
+@pytest.fixture
+def certification(tmp_path: Path) -> Path:
+    path = tmp_path / "rack-2.yaml"
+    path.write_text(CERTIFICATION, encoding="utf-8")
+    return path
+
+
+def rendered(tmp_path: Path, *arguments: str | Path) -> dict[str, list[dict[str, Any]]]:
+    out = tmp_path / "out"
+    words = ["render", *map(str, arguments), "--out", str(out)]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return {
+        str(path.relative_to(out)): list(yaml.load_all(path.read_text(encoding="utf-8"), LOADER))
+        for path in out.rglob("*")
+        if path.is_file()
+    }
+
+
+def parameters(workflow_spec: dict[str, Any]) -> dict[str, str]:
+    return {item["name"]: item["value"] for item in workflow_spec["arguments"]["parameters"]}
+
+
+def test_a_certification_becomes_a_workflow_with_its_parameters(
+    tmp_path: Path, certification: Path
+) -> None:
+    files = rendered(tmp_path, certification, "--node-pool", "rack-2")
+    workflow = files["workflow-rack-2.yaml"][0]
+    assert workflow["metadata"]["generateName"] == "rack-2-"
+    assert workflow["spec"]["workflowTemplateRef"] == {"name": "certification"}
+    assert parameters(workflow["spec"]) == {
+        "certification": CERTIFICATION,
+        "deadline": "90m",
+        "node-pool": "rack-2",
+    }
+    assert workflow["spec"]["activeDeadlineSeconds"] == (90 + 60) * 60
+    # `kubectl apply` refuses objects with a generated name.
+    assert "workflow-rack-2.yaml" not in files["kustomization.yaml"][0]["resources"]
+
+
+def test_a_schedule_makes_a_cron_workflow_that_is_not_suspended(
+    tmp_path: Path, certification: Path
+) -> None:
+    files = rendered(
+        tmp_path, certification, "--schedule", "30 1 * * 1-5", "--timezone", "Europe/Berlin"
+    )
+    cron = files["cronworkflows/rack-2.yaml"][0]
+    assert cron["spec"]["schedules"] == ["30 1 * * 1-5"]
+    assert cron["spec"]["timezone"] == "Europe/Berlin"
+    assert cron["spec"]["suspend"] is False
+    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+    assert cron["spec"]["startingDeadlineSeconds"] > 0
+    assert cron["spec"]["successfulJobsHistoryLimit"] > 1
+    assert cron["spec"]["failedJobsHistoryLimit"] > 1
+    assert parameters(cron["spec"]["workflowSpec"])["certification"] == CERTIFICATION
+    assert "cronworkflows/rack-2.yaml" in files["kustomization.yaml"][0]["resources"]
+
+
+def test_shipped_cron_workflows_start_suspended(tmp_path: Path) -> None:
+    files = rendered(tmp_path)
+    crons = [docs[0] for name, docs in files.items() if name.startswith("cronworkflows/")]
+    assert {cron["metadata"]["name"] for cron in crons} == {"burn-in-nightly", "burn-in-weekly"}
+    assert all(cron["spec"]["suspend"] is True for cron in crons)
+    template = files["workflowtemplates/certification.yaml"][0]
+    known = {item["name"] for item in template["spec"]["arguments"]["parameters"]}
+    for cron in crons:
+        assert parameters(cron["spec"]["workflowSpec"]).keys() <= known
+
+
+def test_namespace_and_image_reach_every_object(tmp_path: Path) -> None:
+    image = "registry.example.com/readiness-steps@sha256:" + "5" * 64
+    files = rendered(tmp_path, "--namespace", "gpu-ops", "--image", image)
+    for docs in files.values():
+        for doc in docs:
+            if doc.get("kind") not in {None, "Kustomization", "ClusterRole", "ClusterRoleBinding"}:
+                assert doc["metadata"]["namespace"] == "gpu-ops"
+            for subject in doc.get("subjects", []):
+                assert subject["namespace"] == "gpu-ops"
+            for template in doc.get("spec", {}).get("templates", []):
+                if "container" in template:
+                    assert template["container"]["image"] == image
+
+
+@pytest.mark.parametrize(
+    ("repository", "reference"),
+    [
+        ("default", None),
+        ("artifact-repositories", {"configMap": "artifact-repositories"}),
+        ("stores/minio", {"configMap": "stores", "key": "minio"}),
+    ],
+)
+def test_artifacts_are_rendered_only_where_asked(
+    repository: str, reference: dict[str, str] | None
+) -> None:
+    files = render(Rendering(artifact_repository=repository))
+    spec = files["workflowtemplates/diagnostics-dcgm-level1.yaml"][0]["spec"]
+    assert spec.get("artifactRepositoryRef") == reference
+    kept = {t["name"] for t in spec["templates"] if t.get("outputs", {}).get("artifacts")}
+    assert kept == {"run", "aggregate"}
+    plain = render(Rendering())["workflowtemplates/diagnostics-dcgm-level1.yaml"][0]["spec"]
+    assert "artifactRepositoryRef" not in plain
+    assert not any(t.get("outputs", {}).get("artifacts") for t in plain["templates"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--schedule", "every night"], "no five fields"),
+        (["--schedule", "0 1 * * *", "--timezone", "Mars/Olympus"], "no time zone"),
+        (["--artifact-repository", "stores/"], "names no repository"),
+    ],
+)
+def test_mistakes_are_explained(
+    tmp_path: Path, certification: Path, options: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        rendered(tmp_path, certification, *options)
+
+
+def test_a_schedule_needs_a_certification(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a certification"):
+        rendered(tmp_path, "--schedule", "0 1 * * *")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("# {{workflow.name}}", "Argo would replace"),
+        ("# " + "node names " * 12_000, "KiB long"),
+    ],
+)
+def test_texts_that_argo_cannot_carry_are_refused(
+    tmp_path: Path, certification: Path, line: str, message: str
+) -> None:
+    certification.write_text(CERTIFICATION + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        rendered(tmp_path, certification)
+
+
+def test_missing_hera_is_one_line_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys  # noqa: PLC0415
+
+    import pipelines  # noqa: PLC0415
+
+    monkeypatch.setitem(sys.modules, "pipelines.render", None)
+    monkeypatch.delattr(pipelines, "render", raising=False)
+    absent = ModuleNotFoundError("No module named 'hera'", name="hera")
+    assert "readiness[argo]" in str(command._without_hera(absent))
+    other = ModuleNotFoundError("No module named 'x'", name="x")
+    assert command._without_hera(other) is other
