@@ -39,6 +39,7 @@ class ParseContext:
         gpus: GPUs of the whole job.
         tokens_per_step: global batch size times sequence length.
         rank_nodes: node by rank, from the launcher.
+        pod_nodes: node by pod or by the host name of a pod, from the launcher.
         started, ended: when the run was, by the launcher's clock; None where nobody noted it.
     """
 
@@ -59,6 +60,7 @@ class ParseContext:
     gpus: int | None = None
     tokens_per_step: int | None = None
     rank_nodes: Mapping[int, str] = field(default_factory=dict)
+    pod_nodes: Mapping[str, str] = field(default_factory=dict)
     started: datetime | None = None
     ended: datetime | None = None
 

@@ -23,7 +23,9 @@ class Hosts:
     """
 
     def __init__(self, context: ParseContext) -> None:
-        self._own = _index(context.nodes)
+        self._own = _index(context.nodes) | {
+            pod.lower(): node for pod, node in context.pod_nodes.items() if node in context.nodes
+        }
         self._other = _index(context.other_nodes)
 
     def node(self, host: str) -> str | None:

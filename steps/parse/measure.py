@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from catalog.entry import Entry
 from catalog.quantity import parse_size
@@ -51,9 +51,16 @@ def context_of(
         # One sample per GPU: the entries set the global batch size to the number of GPUs.
         tokens_per_step=int(sequence) * gpus * len(nodes) if sequence else None,
         rank_nodes={rank: nodes[rank // gpus] for rank in range(gpus * len(nodes))},
+        pod_nodes=_hosts_of(record.placements),
         started=record.started if timed else None,
         ended=record.ended if timed else None,
     )
+
+
+def _hosts_of(placements: Mapping[str, str]) -> dict[str, str]:
+    """Add the host names of pods: those of an Indexed Job lack the random end of the pod's name."""
+    hosts = {pod.rpartition("-")[0]: node for pod, node in placements.items() if "-" in pod}
+    return hosts | dict(placements)
 
 
 def measure(

@@ -27,6 +27,9 @@ from tests.cluster.hostaccess import build_access
 from tests.cluster.packages import program
 from tests.cluster.shell import LabError, run, say
 
+MOST_UNNAMED_IMAGES = 20
+"""Unnamed images are the build cache, and a few hundred megabytes each."""
+
 _ARGOEXEC_FILE = """\
 FROM scratch
 COPY . /
@@ -92,6 +95,14 @@ def build_image(
     if found is None:
         raise LabError(f"built {tag}, but it is not in the store")
     return found
+
+
+def prune() -> None:
+    """Forget old steps of builds once they are many; each change of a source leaves some."""
+    unnamed = buildah("images", "--quiet", "--filter", "dangling=true").split()
+    if len(unnamed) > MOST_UNNAMED_IMAGES:
+        say(f"removing {len(unnamed)} unnamed images from the cache")
+        buildah("rmi", "--prune", timeout=300)
 
 
 def archive(tag: str) -> tuple[str, Path]:

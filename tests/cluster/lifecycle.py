@@ -47,6 +47,7 @@ def prepare() -> None:
     ensure_packages()
     build_all()
     images.system_images()
+    images.prune()
 
 
 def up(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +18,7 @@ from steps.cluster.mpi import SSH_PORT, host_names
 from steps.cluster.names import GroupNames, label_value
 from steps.cluster.shapes import Shape, shape_of
 from tests.builders import setting, workload
+from tests.plain_yaml import to_yaml
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = GroupNames("certify-x7k2p", "communication/nccl-all-reduce", "full-scale-0")
@@ -64,7 +65,7 @@ def worker(what: Workload, nodes: tuple[str, ...] = NODES) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", list(Launcher), ids=str)
 @pytest.mark.parametrize("count", [1, 2])
 def test_objects_are_as_they_were(kind: Launcher, count: int) -> None:
-    """Regenerate by deleting the file; the diff is what reviewers look at."""
+    """Regenerate with UPDATE_GOLDEN=1; the diff is what reviewers look at."""
     made = shape(of(kind), NODES[:count])
     objects = [dict(item) for item in made.objects]
     if made.launcher:
@@ -73,10 +74,9 @@ def test_objects_are_as_they_were(kind: Launcher, count: int) -> None:
     for item in objects:
         if item["kind"] == "Secret":
             item["data"] = dict.fromkeys(item["data"], "...")
-    text = yaml.safe_dump_all(objects, sort_keys=True, width=100)
+    text = to_yaml(*objects, sort_keys=True)
     file = GOLDEN / f"{kind.value}-{count}.yaml"
-    if not file.exists():
-        file.parent.mkdir(exist_ok=True)
+    if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from catalog.entry import find_entry
 from catalog.resolve import for_group
@@ -15,6 +14,7 @@ from catalog.resolved import Setting, Workload
 from steps.detect.core import make_plan
 from steps.documents import Plan
 from tests.detect.build import certification
+from tests.plain_yaml import to_yaml
 from tests.profiles.cells import CELLS, Cell
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -78,7 +78,7 @@ def text_of(plan: Plan) -> str:
     for category in plan.categories:
         for part in category.parts:
             data[category.id] = summary(part.workload, len(part.groups[0].nodes))
-    return yaml.safe_dump(data, sort_keys=False, width=120)
+    return to_yaml(data, width=120)
 
 
 @each_cell

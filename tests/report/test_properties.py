@@ -90,7 +90,7 @@ def test_html_names_every_node_in_its_section_only(report: Report) -> None:
 @given(reports(st.text(min_size=1, max_size=20) | NAMES))
 @settings(max_examples=60, deadline=None)
 def test_junit_is_well_formed_and_fails_failed_nodes_only(report: Report) -> None:
-    root = ET.fromstring(render_junit(report))  # noqa: S314 (our own text)
+    root = ET.fromstring(render_junit(report))
     cases = [case for case in root.iter("testcase") if case.get("classname") in CATEGORIES]
     bad = {case.get("name") for case in cases if case.find("failure") is not None}
     assert bad == {printable(name) for name in by_status(report, NodeStatus.FAILED)}

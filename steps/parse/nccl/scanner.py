@@ -62,7 +62,7 @@ class NcclScanner:
         self._program: str | None = None
         self._csv = rccl.CsvTable()
         self._structure = 0
-        self._logged = 0
+        self._logged = False
 
     def feed(self, line: Line) -> None:
         """Take one line."""
@@ -100,13 +100,13 @@ class NcclScanner:
             self._structure += 1
             self._event(mark, line)
         elif "NCCL WARN " in line.text:
-            self._logged += is_logged(line.text)
+            self._logged = self._logged or is_logged(line.text)
             self._failures.warning(line)
         elif not self._csv.row(line):
             self._structure += self._failures.feed(line)
 
     def _log(self, line: Line, kind: str) -> None:
-        self._logged += is_logged(line.text)
+        self._logged = self._logged or is_logged(line.text)
         if line.text[:1].isspace() and (found := _LOGGED_IN_ROW.match(line.text)):
             self._fragment = found[1]
             line = line._replace(text=line.text[found.end(1) :])
@@ -180,7 +180,7 @@ class NcclScanner:
         part = Part(
             mode=ReadMode.NCCL_TABLE,
             # a log of NCCL alone is only worth something when nothing else is known about it
-            claimed=self._structure or int(bool(self._logged or self._failures.seen)),
+            claimed=self._structure or int(self._logged or self._failures.seen),
             ranks=places,
             versions=self._transport.versions | self._versions,
             facts=self._transport.summary(),
