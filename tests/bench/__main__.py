@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 
-from tests.bench import parse_log, plan_nodes
+from tests.bench import overhead, parse_log, plan_nodes
 
-BENCHMARKS = {"parse-1gb": parse_log, "plan": plan_nodes}
+BENCHMARKS = {"parse-1gb": parse_log, "plan": plan_nodes, "overhead": overhead}
 """Modules with ``NAME``'s ``add_options(parser)`` and ``run(options) -> dict``."""
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,10 +18,17 @@ from typing import Any
 
 import pytest
 
+from catalog.certification import load_certification
+from pipelines.local import certify
 from pipelines.render import Rendering, render, write
+from pipelines.templates.images import STEPS_IMAGE
+from steps.documents import Result
+from steps.run.fleet import load_fleet
+from steps.store import DirectoryStore
 from tests.cluster import dress
 from tests.cluster.lab import Lab
 from tests.cluster.shell import wait_for
+from tests.steps.test_programs import run_dag
 
 pytestmark = pytest.mark.cluster
 
@@ -174,6 +183,35 @@ def test_api_server_accepts_every_manifest(lab: Lab, product: Product, tmp_path:
     done = lab.kubectl("apply", "-k", tmp_path, "--server-side", "--dry-run=server",
                        "--force-conflicts")  # fmt: skip
     assert done.count("serverside-applied") >= 20
+
+
+def test_argo_lint_finds_nothing(lab: Lab, tmp_path: Path) -> None:
+    for artifacts in ("", "default"):
+        out = tmp_path / (artifacts or "none")
+        written = write(render(Rendering(image=STEPS, artifact_repository=artifacts)), out)
+        files = [path for path in written if path.parent != out]
+        said = lab.argo("lint", "--offline", "--kinds", "workflowtemplates,cronworkflows", *files)
+        assert "no linting errors found" in said
+
+
+def test_recorded_outputs_give_the_same_report_as_on_a_laptop(
+    lab: Lab, product: Product, tmp_path: Path
+) -> None:
+    """The documents travel through ConfigMaps of a real API server instead of a directory."""
+    certification_file = ROOT / "examples" / "recorded" / "certification.yaml"
+    fleet = ROOT / "examples" / "recorded" / "fleet.yaml"
+    loaded, source = load_certification(certification_file)
+    here = certify(loaded, load_fleet(fleet), DirectoryStore(tmp_path), text=source)
+    names = [category.id for category in loaded.spec.categories]
+    store = f"configmap:{product.namespace}/recorded"
+    code = run_dag(store, tmp_path / "outputs", certification_file, fleet, names, env=lab.env)
+    assert code == {Result.PASS: 0, Result.FAIL: 1}[here.result]
+    there = product.report("recorded")
+    mine = here.to_data()
+    for name in ("started", "ended"):
+        mine.pop(name, None)
+        there.pop(name, None)
+    assert there == mine
 
 
 def test_green_run_passes_and_its_report_stays(product: Product) -> None:
@@ -348,3 +386,34 @@ def test_cron_fires_and_leaves_a_report(product: Product) -> None:
     name = fired()[0]["metadata"]["name"]
     product.wait(name)
     assert product.report(name)["result"] == "PASS"
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
+    for line in block.splitlines()
+]
+NO_SUCH_NODES = {"argo submit": 1, "readiness submit": 4}
+"""The README's certifications name nodes that this cluster does not have, so nothing is covered."""
+
+
+def test_commands_of_the_readme_work_on_a_cluster(
+    lab: Lab, product: Product, tmp_path: Path
+) -> None:
+    steps = ROOT / "containers" / "steps" / "Containerfile"
+    lab.build_image(ROOT, steps, f"docker.io/library/{STEPS_IMAGE}")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    programs = Path(sys.executable).parent
+    env = lab.env | {"PATH": f"{programs}:{lab.env['PATH']}"}
+    assert COMMANDS
+    for line in COMMANDS:
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+        expected = next(
+            (code for start, code in NO_SUCH_NODES.items() if line.startswith(start)), 0
+        )
+        assert done.returncode == expected, f"{line}\n{done.stdout}{done.stderr}"
+    lab.kubectl("delete", "-k", tmp_path / "deploy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,11 @@ EXAMPLES = ROOT / "examples"
 
 
 def step(
-    name: str, *arguments: str, store: Path, certification: str = ""
+    name: str,
+    *arguments: str,
+    store: Path | str,
+    certification: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "steps", name, *arguments],
@@ -32,6 +37,7 @@ def step(
         check=False,
         env={
             "PATH": "/usr/bin:/bin",
+            **(env or {}),
             "READINESS_STORE": str(store),
             "READINESS_CERTIFICATION": certification,
         },
@@ -42,31 +48,36 @@ def groups(outputs: Path) -> list[str]:
     return [item["group"] for item in json.loads((outputs / "groups").read_text("utf-8"))]
 
 
-def run_dag(store: Path, certification: Path, fleet: Path, categories: list[str]) -> int:
-    """Do what the workflow does, step by step."""
+def run_dag(
+    store: Path | str,
+    outputs: Path,
+    certification: Path,
+    fleet: Path,
+    categories: list[str],
+    *,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Do what the workflow does, step by step, and return the exit code of aggregate."""
     text = certification.read_text("utf-8")
-    outputs = store / "outputs"
+
+    def take(name: str, *arguments: str, handing_on: bool = True) -> int:
+        words = [*arguments, "--outputs", str(outputs)] if handing_on else list(arguments)
+        done = step(name, *words, store=store, certification=text, env=env)
+        assert name == "aggregate" or done.returncode == 0, done.stderr
+        return done.returncode
+
     for category in categories:
         common = ("--category", category)
-        done = step(
-            "detect", *common, "--fleet", str(fleet), "--outputs", str(outputs),
-            store=store, certification=text,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        for round_number in range(1, MAX_ROUNDS + 1):
+        take("detect", *common, "--fleet", str(fleet))
+        for number in range(1, MAX_ROUNDS + 1):
             for name in groups(outputs):
-                done = step("run", *common, "--group", name, "--fleet", str(fleet), store=store)
-                assert done.returncode == 0, done.stderr
-            assert step("parse", *common, store=store).returncode == 0
-            done = step(
-                "isolate", *common, "--round", str(round_number), "--outputs", str(outputs),
-                store=store,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
+                take("run", *common, "--group", name, "--fleet", str(fleet))
+            take("parse", *common, handing_on=False)
+            take("isolate", *common, "--round", str(number))
             if not groups(outputs):
                 break
-        assert step("evaluate", *common, "--outputs", str(outputs), store=store).returncode == 0
-    return step("aggregate", "--outputs", str(outputs), store=store).returncode
+        take("evaluate", *common)
+    return take("aggregate")
 
 
 def without_times(path: Path) -> dict[str, object]:
@@ -82,7 +93,7 @@ def test_programs_give_the_report_of_the_local_runner(tmp_path: Path) -> None:
     loaded, source = load_certification(certification)
     local = certify(loaded, load_fleet(fleet), DirectoryStore(tmp_path / "local"), text=source)
     names = [category.id for category in loaded.spec.categories]
-    code = run_dag(tmp_path / "dag", certification, fleet, names)
+    code = run_dag(tmp_path / "dag", tmp_path / "outputs", certification, fleet, names)
     assert code == {Result.PASS: 0, Result.FAIL: 1}[local.result]
     mine = without_times(tmp_path / "local" / "report.json")
     theirs = without_times(tmp_path / "dag" / "report.json")
