@@ -24,6 +24,7 @@ from catalog.certification import Certification
 from catalog.entry import builtin_entries
 from catalog.errors import InputError, Place
 from pipelines import submission
+from pipelines.resolved import annotations_of
 from pipelines.templates.access import Manifest, roles, service_accounts
 from pipelines.templates.category import category_template
 from pipelines.templates.certification import certification_template
@@ -32,6 +33,7 @@ from pipelines.templates.images import STEPS_IMAGE
 from pipelines.templates.names import NAMESPACE
 from pipelines.templates.shapes import DISPLAY_NAME
 from pipelines.templates.steps import Options
+from steps.documents import Plan
 
 Manifests = dict[str, list[Manifest]]
 """Manifests by path below the output directory."""
@@ -62,12 +64,14 @@ class Request:
         values: its workflow parameters.
         schedule: five cron fields; empty makes no CronWorkflow.
         timezone: of the schedule.
+        plan: what it resolves to on known nodes; goes into annotations of the Workflow.
     """
 
     certification: Certification
     values: Mapping[str, str] = field(default_factory=dict)
     schedule: str = ""
     timezone: str = "Etc/UTC"
+    plan: Plan | None = None
 
 
 def render(rendering: Rendering, request: Request | None = None) -> Manifests:
@@ -99,6 +103,8 @@ def render(rendering: Rendering, request: Request | None = None) -> Manifests:
     if request is not None:
         name = request.certification.metadata.name
         workflow = submission.workflow(request.certification, request.values, namespace)
+        if request.plan is not None:
+            workflow["metadata"]["annotations"] |= annotations_of(request.plan)
         found[f"workflow-{name}.yaml"] = [workflow]
     return dict(sorted(found.items()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +12,11 @@ from catalog.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
 from catalog.resolve import for_group
-from catalog.resolved import Origin, Setting, Workload
+from catalog.resolved import Origin, Setting
 from pipelines.cli.certify import CertificationFile, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import Format, print_json
+from pipelines.resolved import settings_of
 from steps.detect.core import make_plan
 from steps.documents import BarSet, Plan, PlannedCategory, PlannedPart
 
@@ -70,19 +70,6 @@ def register(app: typer.Typer) -> None:
             print_json(_data(plan, chosen))
         else:
             _show(plan, chosen)
-
-
-def settings_of(workload: Workload) -> Iterator[tuple[str, Setting]]:
-    """Yield every resolved value of a workload under a name for people."""
-    yield "image", workload.image
-    yield "GPUs per node", workload.gpus_per_node
-    yield "NICs per node", workload.nics_per_node
-    yield "NIC resource", workload.nic_resource
-    yield "transport", workload.transport
-    yield "timeout (s)", workload.timeout_seconds
-    for kind in ("env", "resources", "pod", "launch", "options"):
-        for name, setting in sorted(getattr(workload, kind).items()):
-            yield f"{kind} {name}", setting
 
 
 def _data(plan: Plan, chosen: list[PlannedCategory]) -> dict[str, Any]:

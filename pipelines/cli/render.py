@@ -10,12 +10,17 @@ import typer
 
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
+from pipelines.cli.certify import ProfileFiles
+from pipelines.cli.detect import NodesFile, OptionalFleetFile, read_inputs
 from pipelines.cli.output import stderr_console
 from pipelines.submission import parameters
+from steps.detect.core import make_plan
 
 _HELP = """Write everything that a cluster with Argo Workflows needs, as a kustomize base.
 
-With a certification also a Workflow that runs it, and with `--schedule` a CronWorkflow.
+With a certification also a Workflow that runs it, and with `--schedule` a CronWorkflow. With
+`--nodes` or `--fleet` annotations of the Workflow say what was detected, and which rule set each
+value.
 
 **Examples**
 
@@ -55,6 +60,9 @@ def register(app: typer.Typer) -> None:
         artifact_repository: Annotated[
             str, typer.Option(metavar="default|CONFIGMAP[/KEY]", help=_ARTIFACTS_HELP)
         ] = "",
+        nodes: NodesFile = None,
+        fleet: OptionalFleetFile = None,
+        profiles: ProfileFiles = None,
     ) -> None:
         try:
             from pipelines import render as rendering  # noqa: PLC0415  (hera may be absent)
@@ -66,17 +74,34 @@ def register(app: typer.Typer) -> None:
             text = certification.read_text(encoding="utf-8")
             if schedule:
                 _check_schedule(schedule, timezone)
+            plan = None
+            if nodes or fleet:
+                given = read_inputs(nodes, fleet, None)
+                plan = make_plan(
+                    loaded,
+                    given.nodes,
+                    source=given.source,
+                    text=source,
+                    profiles=tuple(profiles or ()),
+                    pods=given.pods,
+                )
             request = rendering.Request(
                 certification=loaded,
                 values=parameters(loaded, text, source.file, node_pool),
                 schedule=schedule,
                 timezone=timezone,
+                plan=plan,
             )
             namespace = namespace or loaded.metadata.namespace
-        elif schedule or node_pool:
-            raise InputError("needs a certification", Place("--schedule or --node-pool"))
-        given = {"namespace": namespace, "image": image, "artifact_repository": artifact_repository}
-        chosen = rendering.Rendering(**{name: value for name, value in given.items() if value})
+        elif schedule or node_pool or nodes or fleet:
+            place = Place("--schedule, --node-pool, --nodes or --fleet")
+            raise InputError("needs a certification", place)
+        values = {
+            "namespace": namespace,
+            "image": image,
+            "artifact_repository": artifact_repository,
+        }
+        chosen = rendering.Rendering(**{name: value for name, value in values.items() if value})
         written = rendering.write(rendering.render(chosen, request), out)
         console = stderr_console()
         console.print(f"{len(written)} files in {out}: kubectl apply -k {out}", markup=False)

@@ -29,12 +29,21 @@ from tests.cluster import dress
 from tests.cluster.lab import Lab
 from tests.cluster.shell import wait_for
 from tests.steps.test_programs import run_dag
+from tests.templates.argo import workflow_templates
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 STEPS = "docker.io/library/readiness-steps:test"
 STANDIN = "docker.io/library/readiness-standin:test"
+
+QUICK = [
+    {"name": "READINESS_SCHEDULING_DEADLINE", "value": "30"},
+    {"name": "READINESS_POLL_SECONDS", "value": "1"},
+    {"name": "READINESS_SETTLE_SECONDS", "value": "8"},
+    {"name": "READINESS_BACKOFF_SECONDS", "value": "1"},
+]
+"""The run step waits as long as suits a test; nothing else differs from what is installed."""
 
 CERTIFICATION = """\
 apiVersion: readiness/v1
@@ -92,7 +101,7 @@ class Product:
             self.wait(name)
         return name
 
-    def wait(self, name: str, timeout: float = 240) -> None:
+    def wait(self, name: str, timeout: float = 400) -> None:
         wait_for(
             f"workflow {name} to end",
             lambda: self.phase(name) in {"Succeeded", "Failed", "Error"},
@@ -165,7 +174,12 @@ def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prod
     lab.build_image(standin, standin / "Containerfile", STANDIN)
     with lab.namespace("readiness", executor_role=False) as namespace:
         out = tmp_path_factory.mktemp("manifests")
-        write(render(Rendering(namespace=namespace, image=STEPS)), out)
+        manifests = render(Rendering(namespace=namespace, image=STEPS))
+        for workflow in workflow_templates(manifests):
+            for template in workflow["spec"]["templates"]:
+                if template["name"] == "run":
+                    template["container"]["env"] += QUICK
+        write(manifests, out)
         lab.kubectl("apply", "-k", out)
         yield Product(lab, namespace)
 
@@ -293,7 +307,7 @@ def test_too_few_gpus_are_found_before_anything_runs(product: Product) -> None:
     assert reason_codes(report) == {"NODE_EXCLUDED_GPU_COUNT"}
 
 
-LONG: dict[str, Any] = {"size": "16M", "iterations": 100000, "timeout": "4m"}
+LONG: dict[str, Any] = {"size": "16M", "iterations": 100000, "timeout": "70s"}
 
 
 def disturb(product: Product, name: str, action: Callable[[], object]) -> dict[str, Any]:

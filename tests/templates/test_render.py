@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from catalog.certification import load_certification
 from catalog.errors import InputError
 from pipelines.cli import render as command
-from pipelines.render import Rendering, render
+from pipelines.render import Rendering, Request, render
+from steps.detect.core import make_plan
+from steps.run.fleet import load_fleet
 
 app = typer.Typer()
 command.register(app)
@@ -191,3 +195,20 @@ def test_missing_hera_is_one_line_with_the_remedy(
     assert "readiness[argo]" in str(command._without_hera(absent))
     other = ModuleNotFoundError("No module named 'x'", name="x")
     assert command._without_hera(other) is other
+
+
+def test_known_nodes_put_the_resolved_values_into_annotations() -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    loaded, source = load_certification(examples / "p5-certification.yaml")
+    fleet = load_fleet(examples / "p5-fleet.yaml")
+    plan = make_plan(loaded, fleet.nodes(), source=fleet.source, text=source)
+    request = Request(certification=loaded, plan=plan)
+    [workflow] = render(Rendering(), request)[f"workflow-{loaded.metadata.name}.yaml"]
+    annotations = workflow["metadata"]["annotations"]
+    assert annotations["readiness/detected-platform"] == "aws"
+    assert annotations["readiness/detected-gpu-architecture"] == "h100"
+    resolved = json.loads(annotations["readiness/resolved"])
+    values = resolved["communication/nccl-all-reduce"]["aws-p5.48xlarge-h100"]
+    assert values["env FI_PROVIDER"]["value"] == "efa"
+    assert values["env FI_PROVIDER"]["rule"]
+    assert len(annotations["readiness/resolved"]) < 128 * 1024
