@@ -323,7 +323,8 @@ class Attempt:
     def _clean_up(self) -> list[str]:
         stopped = bool(self._stop)
         seen = self._watcher.last if self._watcher else Look()
-        self._outputs.finish([*seen.workers, *seen.launchers], 3.0 if stopped else _LOG_PATIENCE)
+        main = of_role([*seen.workers, *seen.launchers], self._shape.main_role)
+        self._outputs.finish(main, 3.0 if stopped else _LOG_PATIENCE)
         patience = self._times.stopped_cleanup if stopped else self._times.cleanup
         return remove(self._cluster, self._names.selector, patience)
 
