@@ -15,7 +15,6 @@ from typing import Protocol
 from catalog.certification import Certification
 from catalog.resolve import for_group
 from catalog.source import Source
-from steps.detect.core import make_plan
 from steps.documents import (
     Group,
     Plan,
@@ -30,6 +29,7 @@ from steps.documents import (
 from steps.evaluate.step import hardware_of
 from steps.isolate import MAX_ROUNDS
 from steps.programs.judging import aggregate, isolate, judge, parse
+from steps.programs.planning import plan_for
 from steps.programs.runs import keep_run
 from steps.run.fleet import Fleet, Job, JobResult
 from steps.run.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
@@ -106,15 +106,7 @@ def certify(
         InputError: the certification asks for something that cannot be.
         RecordError: the store cannot be written.
     """
-    plan = make_plan(
-        certification,
-        fleet.nodes(),
-        source=fleet.source,
-        source_note=fleet.note,
-        text=text,
-        profiles=tuple(profiles),
-        pods=fleet.pods(),
-    )
+    plan = plan_for(certification, fleet, text=text, profiles=profiles)
     store.put(plan)
     runner = _Runner(plan, fleet, store, progress or Silent())
     for planned in plan.categories:

@@ -21,8 +21,8 @@ from pipelines.cli.output import (
     stdout_console,
 )
 from steps.aggregate.wording import fold_names
-from steps.detect.core import make_plan
 from steps.documents import BarSet, Plan, PlannedPart
+from steps.programs.planning import plan_for
 from steps.run.fleet import load_fleet
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
@@ -47,16 +47,7 @@ def register(app: typer.Typer) -> None:
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
         loaded, source = load_certification(certification)
-        nodes = load_fleet(fleet)
-        plan = make_plan(
-            loaded,
-            nodes.nodes(),
-            source=nodes.source,
-            source_note=nodes.note,
-            text=source,
-            profiles=tuple(profiles or ()),
-            pods=nodes.pods(),
-        )
+        plan = plan_for(loaded, load_fleet(fleet), text=source, profiles=profiles or ())
         if output is Format.JSON:
             print_json(plan.to_data())
         else:

@@ -97,8 +97,13 @@ def judge_category(
         for verdict in verdicts
         if any(node in now.failed for node in verdict.group.nodes)
     }
-    judged = tuple(_judge_node(node, verdicts, now, explained) for node in sorted(set(nodes)))
     measured = [item for item in verdicts if item.group.purpose == "measure"]
+    of_node: dict[str, list[GroupVerdict]] = {node: [] for node in sorted(set(nodes))}
+    for verdict in measured:
+        for node in verdict.group.nodes:
+            if node in of_node:
+                of_node[node].append(verdict)
+    judged = tuple(_judge_node(node, own, now, explained) for node, own in of_node.items())
     reasons = [given for item in measured for given in item.reasons]
     outcomes = {item.outcome for item in measured} | {item.outcome for item in judged}
     if Outcome.FAIL in outcomes:
@@ -123,7 +128,7 @@ def judge_category(
 
 
 def _judge_node(
-    node: str, verdicts: list[GroupVerdict], now: Standing, explained: set[str]
+    node: str, own: list[GroupVerdict], now: Standing, explained: set[str]
 ) -> NodeVerdict:
     if node in now.failed:
         group, reasons = now.failed[node]
@@ -135,7 +140,6 @@ def _judge_node(
             reasons=ordered,
             decided_by=group,
         )
-    own = [v for v in verdicts if node in v.group.nodes and v.group.purpose == "measure"]
     bad = [v for v in own if v.outcome is not Outcome.PASS]
     if own and not bad:
         return NodeVerdict(node=node, outcome=Outcome.PASS, decided_by=own[0].group.id)

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from catalog.certification import parse_certification
+from catalog.certification import Certification, parse_certification
+from catalog.source import Source
 from steps.detect.core import make_plan
 from steps.documents import Plan
 from steps.programs.parameters import Parameters, with_parameters
-from steps.run.fleet import load_fleet
+from steps.run.fleet import Fleet, load_fleet
 from steps.store import RecordStore
+
+
+def plan_for(
+    certification: Certification,
+    fleet: Fleet,
+    *,
+    text: Source | None = None,
+    profiles: Iterable[Path] = (),
+) -> Plan:
+    """Plan a certification on the nodes of a fleet.
+
+    Raises:
+        InputError: the certification or a profile file asks for something that cannot be.
+    """
+    return make_plan(
+        certification,
+        fleet.nodes(),
+        source=fleet.source,
+        source_note=fleet.note,
+        text=text,
+        profiles=tuple(profiles),
+        pods=fleet.pods(),
+    )
 
 
 def detect_step(
@@ -39,15 +64,7 @@ def detect_step(
     source = with_parameters(text, given or Parameters())
     certification = parse_certification(source)
     if fleet is not None:
-        nodes = load_fleet(fleet)
-        plan = make_plan(
-            certification,
-            nodes.nodes(),
-            source=nodes.source,
-            source_note=nodes.note,
-            text=source,
-            pods=nodes.pods(),
-        )
+        plan = plan_for(certification, load_fleet(fleet), text=source)
     else:
         # Only here, so that the laptop needs no kubernetes client.
         from steps.cluster.api import Cluster  # noqa: PLC0415
