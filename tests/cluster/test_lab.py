@@ -124,6 +124,13 @@ def fan_out(image: str) -> str:
     return json.dumps(FAN_OUT).replace("IMAGE", image).replace("** 2", "* {{inputs.parameters.n}}")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def p5_nodes(lab: Lab) -> None:
+    """Other modules dress the nodes as they need them, and leave them so."""
+    for name in lab.node_names:
+        lab.dress(name, AWS_P5)
+
+
 def test_nodes_look_like_gpu_machines(lab: Lab) -> None:
     lab.wait_ready()
     nodes = lab.get("nodes")["items"]
