@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from steps.documents import Completeness, Measurements
-from steps.parse import parse_stream
+from steps.parse import parse_bytes, parse_stream
 from steps.parse.api import ParseContext
 
 FIXTURES = Path(__file__).parent / "fixtures" / "nccl"
@@ -117,6 +117,14 @@ def test_evidence_names_the_line_that_proves_it() -> None:
     assert proof.line is not None
     assert proof.text == lines[proof.line - 1].strip() or proof.text == lines[proof.line - 1]
     assert proof.text.split()[0] == "536870912"
+
+
+def test_a_program_built_with_mpi_in_its_name_tests_the_same_operation() -> None:
+    text = (FIXTURES / "all-reduce-2-nodes-ib.txt").read_bytes()
+    renamed = text.replace(b"all_reduce_perf", b"all_reduce_perf_mpi")
+    assert renamed != text
+    read, same = (parse_bytes(each, "out.log") for each in (renamed, text))
+    assert (read.operation, read.figures) == ("all_reduce", same.figures)
 
 
 def test_cycles_are_numbered_and_averaged() -> None:

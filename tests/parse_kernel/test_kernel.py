@@ -231,6 +231,16 @@ def test_proof_is_the_line_with_its_number() -> None:
     assert "62" in proof.text
 
 
+def test_output_that_ends_in_an_xid_number_is_not_whole() -> None:
+    cut = scan(KernelScanner, "NVRM: Xid (PCI:0000:18:00): 13").findings
+    assert [(item.code, item.effect) for item in cut] == [
+        ("XID_13", Effect.WARN),
+        ("LOG_TRUNCATED", Effect.INCONCLUSIVE),
+    ]
+    whole = scan(KernelScanner, "NVRM: Xid (PCI:0000:18:00): 13\n").findings
+    assert [item.code for item in whole] == ["XID_13"]
+
+
 def test_companions_of_a_lost_gpu_prove_it() -> None:
     text, _ = CASES["xid 79 with its companions counts once"]
     (finding,) = scan(KernelScanner, text).findings

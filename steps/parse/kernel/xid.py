@@ -95,6 +95,7 @@ class XidReader:
 
     def __init__(self, file: str) -> None:
         self._file = file
+        self._half: Line | None = None
         self.events: dict[Key, XidEvent] = {}
 
     def feed(self, line: Line, bare: Bare) -> bool:
@@ -103,6 +104,8 @@ class XidReader:
         if not match:
             return False
         number, text = int(match["number"]), match["text"].strip()
+        if not line.ended and match.end("number") == len(bare.text):
+            self._half = line
         key = (number, bare.origin, device_key(match["pci"]))
         event = self.events.get(key)
         if event is None:
@@ -134,7 +137,14 @@ class XidReader:
     def findings(self, context: ParseContext) -> list[Finding]:
         """Return one finding per number and GPU."""
         events = [*self.events.values(), *self._derived()]
-        return [self._finding(event, events, context) for event in events]
+        found = [self._finding(event, events, context) for event in events]
+        if self._half:
+            # A 13 may be the start of a 137, which is worse.
+            message = "the output ends right behind the number of an Xid; digits may be missing"
+            seen = Seen()
+            seen.add(self._file, self._half)
+            found.append(finding("LOG_TRUNCATED", message, proof=seen.evidence))
+        return found
 
     def _derived(self) -> list[XidEvent]:
         """Name the causes that only another Xid's text tells of."""

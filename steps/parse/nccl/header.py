@@ -19,7 +19,7 @@ _VERSION = re.compile(
     r"|\brccl-tests: Version (\S+)"
 )
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version\s*:?\s*(\d[\w.+-]*)")
-_START = re.compile(r"\bCollective test starting: (?:\S*/)?(\w+?)_perf\b")
+_START = re.compile(r"\bCollective test starting: (?:\S*/)?(\w+?)_perf(?:_mpi)?\b")
 _PROGRAM = re.compile(r"(?:^|[/\s\"'])(\w+?)_perf(?:_mpi)?(?=[\s\"':]|$)")
 _BOUNDS = re.compile(r"\bOut of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\b")
 _AVERAGE = re.compile(r"\bAvg bus bandwidth\s*:\s*(\S+)(\s*)(?:(OK|FAILED)\b)?")
