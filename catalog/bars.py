@@ -1,4 +1,4 @@
-"""Stages, reference figures, and the bars that follow from them.
+"""The bars of an entry: what must hold at a stage, on given hardware, for groups of given size.
 
 Pure: the same entry, stage, hardware and group size always give the same bars.
 """
@@ -7,111 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field
-
+from catalog.bar_file import NO_BARS, Circumstances, OwnBars
 from catalog.entry import BarTemplate, Entry
-from catalog.errors import InputError, Place
+from catalog.errors import Place
+from catalog.expected import Expected, expected_figure, uses_mnnvl
 from catalog.expressions import Expression, check_threshold, code_of
-from catalog.model import Model, suggestion
-from catalog.resolved import Bar, Origin, Setting
+from catalog.hardware import Hardware
+from catalog.physics import Unknown
+from catalog.quantity import parse_size
+from catalog.resolved import Bar, BarKind, Origin, Setting
+from catalog.stages import find_stage, stage_values
 
 Missing = tuple[tuple[str, str], ...]
 
-
-class Stage(Model):
-    """How high the bars of a stage are; see ``stages.yaml`` for the meaning of each field."""
-
-    says: str
-    fraction: Annotated[float, Field(gt=0, le=1)]
-    max_dip: float
-    max_step_time_spread: float
-    min_steps: int
-    require_reference: bool
-
-
-class Reference(Model):
-    """A published figure; see ``references.yaml`` for the meaning of each field."""
-
-    figure: str
-    operation: str
-    path: Literal["fabric", "nvlink", "nic"]
-    gpu: str
-    platforms: tuple[str, ...] = ()
-    instance_types: tuple[str, ...] = ()
-    mnnvl: bool | None = None
-    nodes: tuple[int, int]
-    value: Annotated[float, Field(gt=0)]
-    size: str | None = None
-    kind: Literal["measured", "floor", "wire"]
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
-    """What a bar depends on besides entry, stage and group size.
-
-    Attributes:
-        gpus_per_node: None where nobody knows; bars over it are left out then, with a note.
-    """
-
-    platform: str
-    gpu_architecture: str
-    gpus_per_node: int | None
-    instance_type: str | None = None
-    profile: str | None = None
-
-
-def _data(name: str) -> Any:
-    return yaml.safe_load(resources.files("catalog").joinpath(name).read_text(encoding="utf-8"))
-
-
-@cache
-def stages() -> dict[str, Stage]:
-    """Return the stages, mildest first."""
-    return {name: Stage.model_validate(item) for name, item in _data("stages.yaml").items()}
-
-
-@cache
-def references() -> tuple[Reference, ...]:
-    """Return the published figures, in the order in which they are tried."""
-    return tuple(Reference.model_validate(item) for item in _data("references.yaml"))
-
-
-def find_stage(name: str, place: Place | None = None) -> Stage:
-    """Return a stage by name.
-
-    Raises:
-        InputError: no such stage.
-    """
-    if name in stages():
-        return stages()[name]
-    hint = suggestion(name, stages()) or f"one of {', '.join(stages())}"
-    raise InputError(f"there is no stage {name!r}", place, hint)
-
-
-def find_reference(
-    entry: Entry, figure: str, hardware: Hardware, *, nodes: int, mnnvl: bool
-) -> Reference | None:
-    """Return the first published figure that fits, or None."""
-    path = entry.facts.get("path", "fabric")
-    if path == "fabric" and nodes == 1 and entry.tool == "nccl":
-        path = "nvlink"
-    for row in references():
-        if (
-            (row.figure, row.operation, row.path) == (figure, entry.operation, path)
-            and row.gpu == hardware.gpu_architecture
-            and row.nodes[0] <= nodes <= row.nodes[1]
-            and (not row.platforms or hardware.platform in row.platforms)
-            and (not row.instance_types or hardware.instance_type in row.instance_types)
-            and (row.mnnvl is None or row.mnnvl == mnnvl)
-        ):
-            return row
-    return None
+STAGES = "catalog/stages.yaml"
+EXPECTED = "expected"
+"""Name that stands in expressions for what the figure should reach."""
+PEERS = frozenset({"peer_median", "peer_count"})
+"""Names of an expression that compares with other runs."""
 
 
 def bars_for(
@@ -120,11 +34,25 @@ def bars_for(
     hardware: Hardware,
     nodes: int,
     options: Mapping[str, Setting],
+    *,
+    scale: str = "",
+    own: OwnBars = NO_BARS,
+    recorded: bool = False,
 ) -> tuple[tuple[Bar, ...], Missing]:
     """Work out what must hold for groups of ``nodes`` nodes.
 
-    Thresholds of the certification replace the stage's bar of the same key, or all of them with
-    ``replaceBars``.
+    A bar of the user's files replaces the stage's bar of the same key; a threshold of the
+    certification replaces both, or all of them with ``replaceBars``.
+
+    Args:
+        entry: the catalog entry.
+        stage: whose numbers go into the bars.
+        hardware: of the nodes.
+        nodes: size of the groups; 0 where nobody knows it.
+        options: thresholds, replaceBars, enableMNNVL and maxBytes are read.
+        scale: of the category; empty where nobody tells.
+        own: the bar files of the user.
+        recorded: the outputs are there already, and somebody else chose how to run.
 
     Returns:
         The bars, and why bars are missing, a code and a message for each: NO_THRESHOLD, or
@@ -134,87 +62,196 @@ def bars_for(
         InputError: no such stage.
         ExpressionError: a threshold of the certification is no valid CEL.
     """
-    rules = find_stage(stage)
+    situation = _Situation(
+        entry=entry,
+        stage=stage,
+        hardware=hardware,
+        nodes=nodes,
+        scale=scale,
+        mnnvl=uses_mnnvl(hardware, options),
+        largest=_largest(options),
+        recorded=recorded,
+    )
+    maker = _Maker(situation, own)
     thresholds = options.get("thresholds")
-    own: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
+    texts: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
     replace_all = bool(options["replaceBars"].value) if "replaceBars" in options else False
-    bars: list[Bar] = []
-    missing: list[tuple[str, str]] = []
-    for template in entry.bars:
-        if template.key in own or (replace_all and own):
-            continue
-        if template.stages and stage not in template.stages:
-            continue
-        if "gpusPerNode" in template.uses and hardware.gpus_per_node is None:
-            why = f"{template.expression}: the GPUs per node are not known"
-            missing.append(("BAR_LEFT_OUT" if template.optional else "NO_THRESHOLD", why))
-            continue
-        reference = None
-        if "reference" in template.uses:
-            figure = "busBandwidthGBps" if entry.tool == "nccl" else template.key
-            mnnvl = _mnnvl(hardware, options)
-            reference = find_reference(entry, figure, hardware, nodes=nodes, mnnvl=mnnvl)
-            if reference is None:
-                if rules.require_reference:
-                    why = _no_reference(template, entry, hardware, nodes)
-                    missing.append(("NO_THRESHOLD", why))
-                continue
-        bars.append(_bar(template, stage, hardware, reference))
+    if not (replace_all and texts):
+        maker.add_ours_and_own(set(texts))
     if thresholds:
-        place = Place(thresholds.origin.file, thresholds.origin.line)
-        for key, text in own.items():
-            code = _code(entry, key, check_threshold(key, text, entry.tool, place))
-            bars.append(Bar(key=key, expression=text, code=code, origin=thresholds.origin))
-    return tuple(bars), tuple(missing)
+        for key, text in texts.items():
+            maker.add_threshold(key, text, thresholds.origin)
+    return tuple(maker.bars), maker.missing()
 
 
-def stage_values(stage: Stage) -> dict[str, float]:
-    """Return the numbers that a stage puts into bars, by the name that bars use."""
-    return {
-        "fraction": stage.fraction,
-        "maxDip": stage.max_dip,
-        "maxStepTimeSpread": stage.max_step_time_spread,
-        "minSteps": float(stage.min_steps),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Situation:
+    """What the bars depend on; see `bars_for`."""
+
+    entry: Entry
+    stage: str
+    hardware: Hardware
+    nodes: int
+    scale: str
+    mnnvl: bool
+    largest: int | None
+    recorded: bool
+
+    def circumstances(self) -> Circumstances:
+        """Return what the bars of the user's files depend on."""
+        return Circumstances(
+            category=self.entry.id,
+            stage=self.stage,
+            platform=self.hardware.platform,
+            gpu=self.hardware.gpu_architecture,
+            instance_type=self.hardware.instance_type,
+            scale=self.scale or self.entry.scale,
+            nodes=self.nodes,
+        )
+
+    def expected(self, key: str) -> Expected | Unknown:
+        """Return what the figure of a bar should reach, published or derived."""
+        return expected_figure(
+            self.entry,
+            "busBandwidthGBps" if self.entry.tool == "nccl" else key,
+            self.hardware,
+            nodes=self.nodes,
+            scale=self.scale,
+            mnnvl=self.mnnvl,
+            largest=self.largest,
+        )
+
+    def unexpected(self, found: Unknown) -> str:
+        """Say why nothing is expected."""
+        count = f"{self.nodes} node{'s' if self.nodes != 1 else ''}"
+        return (
+            f"nothing is published of {self.entry.id} for {self.hardware.gpu_architecture} on "
+            f"{self.hardware.place} with {count}, and {found.why}; state a bar in thresholds"
+        )
+
+    def applies(self, template: BarTemplate) -> bool:
+        """Say whether a bar of the entry is one of this stage, scale and group."""
+        if template.stages and self.stage not in template.stages:
+            return False
+        if template.scales and self.scale and self.scale not in template.scales:
+            return False
+        return not template.transport or (self.nodes > 1 and bool(self.hardware.transport))
 
 
-def _bar(template: BarTemplate, stage: str, hardware: Hardware, reference: Reference | None) -> Bar:
-    known = {**stage_values(find_stage(stage)), "gpusPerNode": float(hardware.gpus_per_node or 0)}
-    source = None
-    if reference:
-        known["reference"] = reference.value
-        source = f"{reference.source} ({reference.kind}"
-        source += f", {reference.size})" if reference.size else ")"
-    return Bar(
-        key=template.key,
-        expression=template.expression,
-        values={name: known[name] for name in template.uses},
-        code=template.code,
-        source=source,
-        origin=Origin(rule=f"stage {stage}", file="catalog/stages.yaml", source=source),
-        optional=template.optional,
-    )
+class _Maker:
+    """Makes bars, and keeps why some are missing."""
 
+    def __init__(self, known: _Situation, own: OwnBars) -> None:
+        self.known = known
+        self.bars: list[Bar] = []
+        self._own = own.fitting(known.circumstances())
+        self._missing: dict[tuple[str, str], list[str]] = {}
 
-def _no_reference(template: BarTemplate, entry: Entry, hardware: Hardware, nodes: int) -> str:
-    where = hardware.instance_type or hardware.platform
-    return (
-        f"no published {template.key} of {entry.id} for {hardware.gpu_architecture} on {where} "
-        f"with {nodes} node{'s' if nodes != 1 else ''}; state a bar in thresholds"
-    )
+    def missing(self) -> Missing:
+        """Return why bars are missing; what is missing for one reason is said once."""
+        return tuple(
+            (code, f"{', '.join(dict.fromkeys(texts))}: {why}")
+            for (code, why), texts in self._missing.items()
+        )
 
+    def add_ours_and_own(self, taken: set[str]) -> None:
+        """Add the stage's bars and those of the user's files, without the keys that are taken."""
+        known = self.known
+        own = {key: bar for key, bar in self._own.bars.items() if key not in taken}
+        for template in known.entry.bars:
+            if template.key not in taken and template.key not in own and known.applies(template):
+                self._add(template, Origin(rule=f"stage {known.stage}", file=STAGES))
+        for bar in own.values():
+            item, place = bar.item, Place(bar.origin.file, bar.origin.line)
+            text = item.expression or ""
+            expression = check_threshold(item.key, text, known.entry.tool, place, item.scope)
+            code = item.code or _code(known.entry, item.key, expression)
+            template = BarTemplate(key=item.key, expression=text, scope=item.scope, code=code)
+            self._add(template, bar.origin, bar.source)
 
-def _mnnvl(hardware: Hardware, options: Mapping[str, Setting]) -> bool:
-    """NVLink across nodes is on by default where the hardware has it, as in NVCRE."""
-    setting = options.get("enableMNNVL")
-    if setting is not None and setting.value is not None:
-        return bool(setting.value)
-    return hardware.gpu_architecture in {"gb200", "gb300"}
+    def add_threshold(self, key: str, text: str, origin: Origin) -> None:
+        """Add a threshold of the certification.
+
+        Raises:
+            ExpressionError: it is no valid CEL.
+        """
+        entry = self.known.entry
+        expression = check_threshold(key, text, entry.tool, Place(origin.file, origin.line))
+        template = BarTemplate(key=key, expression=text, code=_code(entry, key, expression))
+        self._add(template, origin, origin.rule)
+
+    def _add(self, template: BarTemplate, origin: Origin, yours: str | None = None) -> None:
+        """Put the numbers in and add the bar, or note why it is missing.
+
+        Args:
+            template: the bar.
+            origin: the rule that set it.
+            yours: where it comes from, if it is the user's own.
+        """
+        known = self.known
+        optional = template.optional and known.stage not in template.required
+        optional = optional or (template.own_runs and known.recorded)
+        names = template.names(known.entry.tool)
+        if "gpus_per_node" in names and known.hardware.gpus_per_node is None:
+            self._miss(template, "the GPUs per node are not known", optional=optional)
+            return
+        numbers = stage_values(find_stage(known.stage))
+        values = {name: numbers[name] for name in sorted(names & set(numbers))}
+        kind: BarKind = "yours" if yours else "rule"
+        source, reasoning = yours, None
+        if EXPECTED in names:
+            found = self._expected(template.key)
+            if isinstance(found, Unknown):
+                milder = not yours and not find_stage(known.stage).require_expected
+                self._miss(template, known.unexpected(found), optional=optional or milder)
+                return
+            values[EXPECTED] = found.value
+            kind, source, reasoning = found.kind, found.source, found.reasoning
+            if yours:  # The height of a bar of one's own is one's word, whatever it compares with.
+                kind, source = "yours", f"{yours}; compares with {found.source}"
+            elif found.origin is not None:
+                origin = found.origin
+        self.bars.append(
+            Bar(
+                key=template.key,
+                expression=template.expression,
+                scope=template.scope,
+                values=values,
+                code=template.code,
+                kind=kind,
+                source=source,
+                reasoning=reasoning,
+                origin=origin.model_copy(update={"source": source or origin.source}),
+                optional=optional,
+            )
+        )
+
+    def _expected(self, key: str) -> Expected | Unknown:
+        own = self._own.expected.get(key)
+        if own is not None and own.item.expected is not None:
+            given = own.item.expected
+            words = f"{own.source} (yours, {given.date})" if given.date else f"{own.source} (yours)"
+            reasoning = given.reasoning or f"stated in {Place(own.origin.file, own.origin.line)}"
+            return Expected(given.value, "yours", words, reasoning, own.origin)
+        return self.known.expected(key)
+
+    def _miss(self, template: BarTemplate, why: str, *, optional: bool) -> None:
+        code = "BAR_LEFT_OUT" if optional else "NO_THRESHOLD"
+        self._missing.setdefault((code, why), []).append(template.key)
 
 
 def _code(entry: Entry, key: str, expression: Expression) -> str:
-    """Name the code of a threshold of the user's own: that of the bar it replaces, if any."""
-    own = code_of(key, expression, entry.tool)
-    if own == "FIGURE_MISSING":
-        return own
-    return next((template.code for template in entry.bars if template.key == key), own)
+    """Name the code of a bar of one's own: that of the bar it replaces, if it tests the like."""
+    if PEERS & expression.names:
+        return "OUTLIER"
+    code = code_of(key, expression, entry.tool)
+    if code == "FIGURE_MISSING":
+        return code
+    replaced = (bar for bar in entry.bars if bar.key == key and not PEERS & bar.names(entry.tool))
+    return next((bar.code for bar in replaced), code)
+
+
+def _largest(options: Mapping[str, Setting]) -> int | None:
+    """Return the bytes of the largest message that the options ask for."""
+    setting = options.get("maxBytes")
+    return parse_size(str(setting.value)) if setting and setting.value else None

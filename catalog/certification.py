@@ -1,7 +1,8 @@
 """The Certification: the document a person writes.
 
 Field names are those of NVCRE's Certification where it has them, so that its users can bring
-theirs; ``stage``, ``limits``, ``profile``, ``env``, ``isolate`` and ``nodeHealth`` are ours.
+theirs; ``stage``, ``limits``, ``profile``, ``env``, ``isolate``, ``nodeHealth``,
+``stallTimeoutSeconds`` and ``stallMultiplier`` are ours.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from catalog.health_rule import HealthRule
 from catalog.model import Model
 from catalog.quantity import parse_duration, parse_quantity, parse_size
 from catalog.source import Source, read_one, validate
@@ -73,6 +75,7 @@ Quantity = Annotated[str | int, _checked(parse_quantity)]
 Nodes = Annotated[int, Field(ge=1, le=MOST_NODES, strict=True)]
 Devices = Annotated[int, Field(ge=1, le=128, strict=True)]
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+Wait = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 TestScale = Literal["full-scale", "intra-rack", "intra-node", "diagnose"]
 
@@ -171,20 +174,6 @@ class GangScheduler(Model):
     queue_label_key: str = Field(default="kai.scheduler/queue", max_length=317)
 
 
-class HealthRule(Model):
-    """A CEL rule over the Node object; true means that the node failed.
-
-    Attributes:
-        name: shown in the report.
-        expression: CEL over ``node`` with metadata, spec and status.
-        code: reason code to report.
-    """
-
-    name: str
-    expression: str = Field(min_length=1, max_length=2048)
-    code: Literal["NODE_UNHEALTHY", "NODE_CORDONED", "NODE_NOT_READY"] = "NODE_UNHEALTHY"
-
-
 class Options(Model):
     """What can be set for every category, or for one; None means not set."""
 
@@ -246,7 +235,19 @@ class Options(Model):
         Count | None, _says("minutes after which training ends itself")
     ] = None
     startup_stall_timeout_seconds: Annotated[
-        Count | None, _says("seconds without a first step after which training counts as stalled")
+        Wait | None,
+        _says("seconds without a first row or training step until a run is stalled; 0 is off"),
+    ] = None
+    stall_timeout_seconds: Annotated[
+        Wait | None,
+        _says(
+            "seconds without a new row or training step, at least, until a run is stalled; 0 is off"
+        ),
+    ] = None
+    stall_multiplier: Annotated[
+        float | None,
+        Field(ge=1, le=1000),
+        _says("times the usual wait for a row or training step until a run is stalled"),
     ] = None
     source_repo: Annotated[
         str | None,
@@ -264,7 +265,8 @@ class Options(Model):
     ] = None
     isolate: Annotated[Flag | None, _says("follow failed groups by pair runs")] = None
     node_health: Annotated[
-        tuple[HealthRule, ...] | None, _says("node health rules beside the default ones")
+        tuple[HealthRule, ...] | None,
+        _says("health rules over nodes and events, beside the default ones"),
     ] = None
 
     @model_validator(mode="before")

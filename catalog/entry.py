@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from catalog.errors import InputError, Place
+from catalog.expressions import compile_bar
 from catalog.model import Model, suggestion
-from catalog.resolved import Launcher
+from catalog.resolved import Launcher, Scope
 from catalog.source import only_mapping, parse_documents, read_one, validate
 
 Tool = Literal["nccl", "dcgm", "training"]
@@ -23,20 +24,32 @@ class BarTemplate(Model):
 
     Attributes:
         key: threshold key; a certification's threshold of the same key replaces the bar.
-        expression: CEL over the figures of the tool and the names in ``uses``.
-        uses: ``reference`` (published figure for the hardware), ``fraction`` (of the stage),
-            ``gpusPerNode``, ``maxDip``, ``minSteps`` …; see `catalog.bars`.
+        expression: CEL over the vocabulary of the tool, see `catalog.vocabulary`.
+        scope: what the expression is evaluated for: the group, each node, each GPU, every row.
         code: detail code of a false result.
         stages: stages that apply it; empty means all.
+        scales: scales that apply it; empty means all.
+        transport: only for groups of several nodes whose profile names the network to be seen.
         optional: a figure that the output lacks skips the bar.
+        required: stages that insist on the figure although it is optional elsewhere.
+        own_runs: about how the run was made, which nobody but us can be held to: on a recorded
+            output that lacks the figure the bar is left out.
     """
 
     key: str
     expression: str
-    uses: tuple[str, ...] = ()
+    scope: Scope = "group"
     code: str = "ThresholdViolation"
     stages: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    transport: bool = False
     optional: bool = False
+    required: tuple[str, ...] = ()
+    own_runs: bool = False
+
+    def names(self, tool: Tool) -> frozenset[str]:
+        """Return the names that the expression reads."""
+        return compile_bar(self.key, self.expression, tool, self.scope).names
 
 
 class Entry(Model):

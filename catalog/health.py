@@ -1,4 +1,4 @@
-"""Rules that say on a Node object that a node must not be trusted: ours as data, and the user's."""
+"""Rules that say of a node or an event that a node must not be trusted: ours and the user's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
-from catalog.certification import HealthRule
 from catalog.errors import ExpressionError, Place
 from catalog.expressions import Expression, compile_expression
+from catalog.health_rule import HealthRule
 
 _CONDITION = {
     "type": "Ready",
@@ -37,6 +37,17 @@ _MARKED: dict[str, Any] = {
     "spec": {"unschedulable": True, "taints": _TAINTS},
 }
 """A node with everything that rules ask for."""
+_EVENT: dict[str, Any] = {
+    "type": "Warning",
+    "reason": "SystemOOM",
+    "message": "System OOM encountered, victim process: python, pid: 4242",
+    "count": 1,
+    "involvedObject": {"kind": "Node", "name": "a", "namespace": ""},
+    "source": {"component": "kubelet", "host": "a"},
+    "reportingComponent": "kubelet",
+}
+"""An event as rules see it; all of it is always there, if only as an empty text."""
+_SAMPLES: dict[str, tuple[dict[str, Any], ...]] = {"node": (_MARKED, _PLAIN), "event": (_EVENT,)}
 
 BULKY = ("images", "volumesInUse", "volumesAttached")
 """Parts of the status that say nothing about health and are most of a Node object's size."""
@@ -47,58 +58,79 @@ class _Data(HealthRule):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRule:
-    """A compiled rule.
+class CompiledRule:
+    """A rule that can be asked.
 
     Attributes:
         name: shown in reports.
-        code: reason code of a node that it is true for.
-        expression: CEL over ``node``.
+        over: ``node`` or ``event``.
+        code: reason code of a node that it is true for; see `HealthRule`.
+        expression: CEL.
+        for_seconds: how long it must be true to count.
     """
 
     name: str
+    over: Literal["node", "event"]
     code: str
     expression: Expression
+    for_seconds: float = 0.0
 
-    def holds(self, node: Mapping[str, Any]) -> bool:
-        """Say whether the node is unhealthy by this rule.
+    def holds(self, thing: Mapping[str, Any]) -> bool:
+        """Say whether a node, or the node of an event, is unhealthy by this rule.
 
         Raises:
-            ExpressionError: the rule reads something that this node does not have.
+            ExpressionError: the rule reads something that this object does not have.
         """
-        return self.expression.evaluate({"node": _slim(node)})
+        view = _slim(thing) if self.over == "node" else event_view(thing)
+        return self.expression.evaluate({self.over: view})
 
 
-def compile_rule(rule: HealthRule, place: Place | None = None) -> NodeRule:
-    """Compile a rule and try it on nodes with much and with little in them.
+def compile_rule(rule: HealthRule, place: Place | None = None) -> CompiledRule:
+    """Compile a rule and try it on nodes with much and with little in them, or on an event.
 
     Raises:
-        ExpressionError: it is no CEL, names something else than ``node``, gives no boolean, or
-            reads a field that many nodes do not have without asking ``has()`` first.
+        ExpressionError: it is no CEL, names something else than what it is over, gives no boolean,
+            or reads a field that many nodes do not have without asking ``has()`` first.
     """
-    for sample in (_MARKED, _PLAIN):
+    for sample in _SAMPLES[rule.over]:
         try:
-            expression = compile_expression(rule.expression, {"node": sample}, place)
+            expression = compile_expression(rule.expression, {rule.over: sample}, place)
         except ExpressionError as error:
             if "there is no value for" not in error.message:
                 raise
-            hint = "nodes may lack it; ask has(node.spec.x) && … first"
+            known = ", ".join(_EVENT)
+            hint = f"an event has {known}"
+            if rule.over == "node":
+                hint = "nodes may lack it; ask has(node.spec.x) && … first"
             raise ExpressionError(error.message, place, hint) from error
-    return NodeRule(rule.name, rule.code, expression)
+    return CompiledRule(rule.name, rule.over, rule.code, expression, rule.for_seconds)
 
 
 @cache
-def default_rules() -> tuple[NodeRule, ...]:
+def default_rules() -> tuple[CompiledRule, ...]:
     """Return the rules of ``health.yaml``."""
     text = resources.files("catalog").joinpath("health.yaml").read_text(encoding="utf-8")
     return tuple(compile_rule(_Data.model_validate(item)) for item in yaml.safe_load(text))
 
 
-def node_rules(extra: Iterable[HealthRule] = ()) -> tuple[NodeRule, ...]:
+def health_rules(extra: Iterable[HealthRule] = ()) -> tuple[CompiledRule, ...]:
     """Return the default rules and the user's after them; one of the same name replaces ours."""
     own = [compile_rule(rule) for rule in extra]
     replaced = {rule.name for rule in own}
     return (*(rule for rule in default_rules() if rule.name not in replaced), *own)
+
+
+def event_view(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event as rules see it: the fields of core/v1, none of them absent."""
+    about, source = event.get("involvedObject") or {}, event.get("source") or {}
+    component = str(source.get("component") or event.get("reportingComponent") or "")
+    return {
+        **{key: str(event.get(key) or "") for key in ("type", "reason", "message")},
+        "count": int(event.get("count") or (event.get("series") or {}).get("count") or 1),
+        "involvedObject": {key: str(about.get(key) or "") for key in ("kind", "name", "namespace")},
+        "source": {"component": component, "host": str(source.get("host") or "")},
+        "reportingComponent": str(event.get("reportingComponent") or component),
+    }
 
 
 def _slim(node: Mapping[str, Any]) -> dict[str, Any]:

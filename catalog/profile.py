@@ -15,7 +15,15 @@ from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, platform_rules
 from catalog.profile_model import Profile, ProfileFile, Settings, When, unknown_name
 from catalog.resolved import Origin
-from catalog.source import Path_, Source, only_mapping, parse_documents, read_one, validate
+from catalog.source import (
+    Path_,
+    Source,
+    only_mapping,
+    parse_documents,
+    read_one,
+    validate,
+    yaml_files,
+)
 
 DIRECTORY = "catalog/profiles"
 
@@ -197,20 +205,12 @@ def load_profiles(paths: Sequence[Path] = ()) -> Profiles:
         return ours
     files = [*ours.files]
     platforms = {rule.platform for rule in platform_rules()}
-    for path in _files(paths):
+    for path in yaml_files(paths):
         file = read_profile_source(read_one(path))
         platforms |= {loaded.profile.platform for loaded in file.profiles.values()}
         files.append(file)
     _check_platforms(files[len(ours.files) :], platforms)
     return Profiles(tuple(files))
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(item for item in path.iterdir() if item.suffix in {".yaml", ".yml"})
-        else:
-            yield path
 
 
 @cache

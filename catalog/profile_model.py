@@ -30,7 +30,9 @@ def _list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Globs = Annotated[tuple[str, ...], BeforeValidator(_list)]
+Globs = Annotated[
+    tuple[str, ...], BeforeValidator(_list, json_schema_input_type=str | tuple[str, ...])
+]
 
 
 class Names(Model):
@@ -91,7 +93,9 @@ def version_number(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in digits) if all(p.isdecimal() for p in digits) else None
 
 
-NameCondition = Annotated[Names, BeforeValidator(_names)]
+NameCondition = Annotated[
+    Names, BeforeValidator(_names, json_schema_input_type=str | tuple[str, ...] | Names)
+]
 
 
 class When(Model):
@@ -316,6 +320,8 @@ class Profile(Model):
         gpus: GPUs per node; None leaves it to what the nodes allocate.
         gpu_device_class: DRA device class, where GPUs are claimed and not requested.
         nics: network devices.
+        nic_gbps: nominal rate of one network device, Gb/s per direction; with the number of devices
+            it tells what bandwidth to expect where nobody has published a figure.
         interconnect: the fabric, for people.
         nvlink: whether NVLink joins the GPUs of a node.
         mnnvl: whether NVLink spans nodes, and is used unless ``enableMNNVL`` says otherwise.
@@ -336,6 +342,7 @@ class Profile(Model):
     gpus: Annotated[int, Field(ge=1)] | None = None
     gpu_device_class: str | None = None
     nics: Nics = Nics()
+    nic_gbps: Annotated[float, Field(gt=0, le=10_000)] | None = None
     interconnect: str
     nvlink: bool = True
     mnnvl: bool = False

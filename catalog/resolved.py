@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from catalog.model import Model
+
+Scope = Literal["group", "node", "gpu", "row"]
+"""What an expression is evaluated for: once a group, a node or a GPU, or on every row."""
+
+BarKind = Literal["rule", "published", "derived", "yours"]
 
 
 class Origin(Model):
@@ -63,6 +68,9 @@ class Workload(Model):
         nic_resource: extended resource of the NICs, value None when none is requested.
         transport: network names that NCCL prints when the fabric of the platform is in use; empty
             where any is right.
+        machine_gpus: GPUs of a node by its hardware profile, used or not; None where none tells.
+        machine_nics: NIC devices of a node likewise.
+        nic_gbps: nominal rate of one of them, Gb/s per direction; None where no profile tells.
         nvlink: whether NVLink joins the GPUs of a node; None where no profile tells.
         mnnvl: whether NVLink across nodes is in use.
         pod: further parts of the worker pod (capabilities, hostNetwork, privileged, shmSize,
@@ -83,6 +91,9 @@ class Workload(Model):
     nics_per_node: Setting
     nic_resource: Setting
     transport: Setting
+    machine_gpus: int | None = None
+    machine_nics: int | None = None
+    nic_gbps: float | None = None
     nvlink: bool | None = None
     mnnvl: bool | None = None
     pod: dict[str, Setting] = {}
@@ -96,9 +107,14 @@ class Bar(Model):
     Attributes:
         key: NVCRE's threshold key or ours; names the bar in reports.
         expression: CEL over the entry's figures and ``bar`` values.
-        values: constants that the expression may use, for example the reference and the fraction.
+        scope: what the expression is evaluated for; see `steps.evaluate.scopes`.
+        values: constants that the expression may use, for example ``expected`` and ``fraction``.
         code: the detail code to report when the expression is false.
-        source: where the figure comes from.
+        kind: where its height comes from: ``rule`` (the same for all hardware), ``published`` (a
+            figure of the same hardware), ``derived`` (from physics, where nothing is published) or
+            ``yours`` (a threshold or a bar file).
+        source: where the figure comes from, with its date.
+        reasoning: why that figure is the one to compare with.
         origin: the rule that set it.
         optional: a missing figure skips the bar instead of making the verdict inconclusive; only
             for figures that some tools do not print, never for the main figure of an entry.
@@ -106,8 +122,11 @@ class Bar(Model):
 
     key: str
     expression: str
+    scope: Scope = "group"
     values: dict[str, float] = {}
     code: str = "ThresholdViolation"
+    kind: BarKind = "rule"
     source: str | None = None
+    reasoning: str | None = None
     origin: Origin
     optional: bool = False

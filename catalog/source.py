@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 import typing
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +74,15 @@ def dotted(path: Path_) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
     return text
+
+
+def yaml_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files; a directory stands for its YAML files in the order of their names."""
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(item for item in path.iterdir() if item.suffix in {".yaml", ".yml"})
+        else:
+            yield path
 
 
 def read_documents(path: Path) -> list[Source]:

@@ -6,16 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from catalog.bars import Hardware, bars_for
+from catalog.bar_file import NO_BARS, OwnBars
+from catalog.bars import bars_for
 from catalog.entry import Entry, Tool, builtin_entries
-from catalog.errors import ExpressionError, InputError, Place
-from catalog.expressions import check_threshold, code_of, split_keyed
+from catalog.errors import InputError, Place
+from catalog.hardware import Hardware, hardware_of_profile
 from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, architecture_of, platform_rules
 from catalog.profile import LoadedProfile, builtin_profiles
 from catalog.reasons import Effect
-from catalog.resolved import Bar, Origin
-from steps.documents import BarSet, Group, GroupVerdict, Measurements, ReadMode
+from catalog.resolved import Bar, Origin, Scope, Setting
+from catalog.stages import find_stage, stage_values
+from pipelines.own_bar import own_bar, with_numbers
+from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow, ReadMode
+from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
@@ -47,6 +51,9 @@ class Asked:
         platform: platform, instance type or profile.
         gpu: GPU architecture.
         nodes: nodes of the run.
+        scope: what the expressions are evaluated for; None takes ``row`` for those that name
+            ``row``, else ``group``.
+        own_bars: bars of files of the user's own, which replace ours of the same key.
     """
 
     entry: Entry | None = None
@@ -55,6 +62,8 @@ class Asked:
     platform: str | None = None
     gpu: str | None = None
     nodes: int | None = None
+    scope: Scope | None = None
+    own_bars: OwnBars = NO_BARS
 
     def check(self) -> LoadedProfile | None:
         """Check everything that can be checked before an output is read.
@@ -68,7 +77,7 @@ class Asked:
         profile = self._profile()
         if self.entry:
             for text in self.expressions:
-                own_bar(text, self.entry.tool)
+                own_bar(text, self.entry.tool, self.scope)
         return profile
 
     def _profile(self) -> LoadedProfile | None:
@@ -125,7 +134,8 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     names = _nodes(document)
     tool = asked.entry.tool if asked.entry else TOOLS.get(document.mode)
     nodes = len(names) or asked.nodes or 0
-    bars = _bars(document, asked, profile, nodes) if tool else _no_figures(document)
+    hardware = _hardware(document, asked, profile)
+    bars = _bars(document, asked, hardware, nodes) if tool else _no_figures(document)
     group = Group(id="run", nodes=names or ("unknown",))
     differs = [
         give("ASKED_DIFFERS", text, group=group.id)
@@ -134,7 +144,13 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     if differs:
         document = _without_profile(document)
     # As of a run that is not whole: figures are no proof while it is not clear what was measured.
-    return judge_output(group, tool or "", bars, document, seen=differs)
+    context = context_of(
+        hardware,
+        nodes=nodes or None,
+        stage=asked.stage,
+        scale=asked.entry.scale if asked.entry else "",
+    )
+    return judge_output(group, tool or "", bars, document, seen=differs, context=context)
 
 
 def contradictions(
@@ -199,28 +215,41 @@ def _no_figures(document: Measurements) -> BarSet:
     return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", text),))
 
 
-def _bars(
-    document: Measurements, asked: Asked, profile: LoadedProfile | None, nodes: int
-) -> BarSet:
+def _bars(document: Measurements, asked: Asked, hardware: Hardware, nodes: int) -> BarSet:
     tool = asked.entry.tool if asked.entry else TOOLS[document.mode]
     size = max(nodes, 1)
-    if asked.expressions:
-        own = tuple(own_bar(text, tool) for text in asked.expressions)
-        return BarSet(nodes=size, bars=own)
     entry = _entry_of(document, asked)
+    if asked.expressions:
+        made = [
+            _own_bar(document, own_bar(text, tool, asked.scope), asked, hardware, nodes=nodes)
+            for text in asked.expressions
+        ]
+        return BarSet(
+            nodes=size,
+            bars=tuple(bar for bar in made if isinstance(bar, Bar)),
+            missing=tuple(bar for bar in made if not isinstance(bar, Bar)),
+        )
     if entry is None:
         what = document.operation or document.tool or "this output"
         why = f"the catalog has no bar for {what}; give --entry or --expr"
         return BarSet(nodes=size, missing=(("NO_THRESHOLD", why),))
-    hardware = _hardware(document, asked, profile)
-    # Groups of no node have no published figure, so the bars that need none are what is left.
-    of_nodes = 0 if tool == "nccl" and nodes == 0 else size
-    bars, missing = bars_for(entry, asked.stage, hardware, of_nodes, {})
+    # Of groups of no node nothing is expected, so the bars that need nothing are what is left.
+    of_nodes = 0 if tool == "nccl" and nodes == 0 and entry.scale != "intra-node" else size
+    bars, missing = bars_for(
+        entry, asked.stage, hardware, of_nodes, _sizes(document), own=asked.own_bars, recorded=True
+    )
     if of_nodes == 0:
         missing = tuple(
             (code, "the output does not name its nodes; give --nodes") for code, _ in missing
         )
     return BarSet(nodes=size, bars=bars, missing=missing)
+
+
+def _sizes(document: Measurements) -> dict[str, Setting]:
+    """Tell the largest message of a sweep as the option that would have asked for it."""
+    sizes = [row.size_bytes for row in document.rows if isinstance(row, NcclRow)]
+    origin = Origin(rule="rows of the output", file=", ".join(document.files) or "output")
+    return {"maxBytes": Setting(value=str(max(sizes)), origin=origin)} if any(sizes) else {}
 
 
 def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
@@ -241,10 +270,10 @@ def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
 
 
 def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | None) -> Hardware:
-    product = next(iter(_products(document)), None)
+    product = next(iter(_products(document)), "").replace(" ", "-")
     gpu = architecture_of(product or asked.gpu)
     if profile is None and asked.platform and gpu != UNKNOWN:
-        found = builtin_profiles().match(asked.platform, None, gpu, product=product)
+        found = builtin_profiles().match(asked.platform, None, gpu, product=product or None)
         profile = found[0] if found else None
     if profile is None:
         return Hardware(
@@ -252,16 +281,12 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
             gpu_architecture=gpu,
             gpus_per_node=_gpus_used(document),
         )
-    hardware = profile.profile
-    if gpu == UNKNOWN and len(hardware.architectures) == 1:
-        gpu = hardware.architectures[0]
-    return Hardware(
-        platform=hardware.platform,
-        gpu_architecture=gpu,
-        gpus_per_node=hardware.gpus or _gpus_used(document),
-        instance_type=asked.platform if asked.platform in hardware.instance_types else None,
-        profile=profile.name,
-    )
+    known = profile.profile
+    if gpu == UNKNOWN and len(known.architectures) == 1:
+        gpu = known.architectures[0]
+    stated = asked.platform if asked.platform in known.instance_types else None
+    hardware = hardware_of_profile(profile, gpu, instance_type=stated)
+    return replace(hardware, gpus_per_node=known.gpus or _gpus_used(document))
 
 
 def _gpus_used(document: Measurements) -> int | None:
@@ -270,18 +295,19 @@ def _gpus_used(document: Measurements) -> int | None:
     return max(used) + 1 if used else None
 
 
-def own_bar(text: str, tool: str) -> Bar:
-    """Compile one expression that a person gave.
+def _own_bar(
+    document: Measurements, bar: Bar, asked: Asked, hardware: Hardware, *, nodes: int
+) -> Bar | tuple[str, str]:
+    """Put the numbers of stage and hardware into an expression of a person.
 
-    Raises:
-        ExpressionError: it is no valid expression over the figures of the tool.
+    Returns:
+        The bar, or why there is none: a code and a message.
     """
-    key, expression = split_keyed(text)
-    place = Place("--expr")
-    if key is None and re.search(r"\bvalue\b", expression):
-        hint = "write KEY: expression over value"
-        raise ExpressionError(f"uses value without a key: {text}", place, hint)
-    name = key or "expr"
-    code = code_of(name, check_threshold(name, expression, tool, place), tool)
-    origin = Origin(rule="--expr", file="--expr")
-    return Bar(key=name, expression=expression, code=code, origin=origin)
+    entry = _entry_of(document, asked)
+    if entry is not None and nodes:
+        options = _sizes(document)
+        return with_numbers(bar, entry, asked.stage, hardware, nodes=nodes, options=options)
+    if re.search(r"\bexpected\b", bar.expression):
+        lacks = "what ran is not known; give --entry" if entry is None else "give --nodes"
+        return "NO_THRESHOLD", f"{bar.expression}: nothing says what to expect: {lacks}"
+    return bar.model_copy(update={"values": stage_values(find_stage(asked.stage))})

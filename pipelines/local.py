@@ -98,6 +98,7 @@ def certify(
     *,
     text: Source | None = None,
     profiles: Iterable[Path] = (),
+    bars: Iterable[Source] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Run a certification against a fleet and keep every document in the store.
@@ -106,7 +107,7 @@ def certify(
         InputError: the certification asks for something that cannot be.
         RecordError: the store cannot be written.
     """
-    plan = plan_for(certification, fleet, text=text, profiles=profiles)
+    plan = plan_for(certification, fleet, text=text, profiles=profiles, bars=bars)
     store.put(plan)
     runner = _Runner(plan, fleet, store, progress or Silent())
     for planned in plan.categories:
@@ -183,6 +184,6 @@ def _not_started(
         group=group,
         started=when,
         ended=when,
-        outcome=RunOutcome.STOPPED,
+        outcome=RunOutcome.TIMED_OUT,
         failures=(failure,),
     )

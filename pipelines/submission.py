@@ -10,12 +10,15 @@ import binascii
 import gzip
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from catalog.bar_file import bar_documents, read_bars
 from catalog.certification import Certification
 from catalog.errors import InputError, Place
 from catalog.quantity import parse_duration
+from catalog.source import read_text, yaml_files
 from pipelines.templates.limits import MARGIN
 from pipelines.templates.names import CERTIFICATION, LABELS
 
@@ -49,13 +52,36 @@ def parameters(
             Place(file),
             "select nodes by label instead of by name",
         )
-    for number, line in enumerate(text.splitlines(), start=1):
-        if "{{" in line:
-            raise InputError("contains '{{', which Argo would replace", Place(file, number))
+    _refuse_braces(text, file)
     found = {"certification": text, "deadline": certification.spec.limits.deadline}
     if node_pool:
         found["node-pool"] = node_pool
     return found
+
+
+def with_bars(text: str, bars: Iterable[Path]) -> str:
+    """Return a certification's text followed by the bar files of the user, as further documents.
+
+    Args:
+        text: the certification as YAML.
+        bars: files or directories.
+
+    Raises:
+        InputError: a file is wrong, or Argo cannot carry it.
+    """
+    read_bars(bar_documents(bars))
+    parts = [text]
+    for file in yaml_files(bars):
+        part = read_text(file, MAX_TEXT_BYTES)
+        _refuse_braces(part, str(file))
+        parts.append(part.removeprefix("---\n"))
+    return "\n---\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _refuse_braces(text: str, file: str) -> None:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "{{" in line:
+            raise InputError("contains '{{', which Argo would replace", Place(file, number))
 
 
 def deadline_seconds(certification: Certification) -> int:

@@ -16,6 +16,7 @@ from steps.documents import (
     Finding,
     Group,
     Measurements,
+    NcclRow,
     NodeEvent,
     NodeFacts,
     Plan,
@@ -88,12 +89,17 @@ def measured(
     findings: Iterable[Finding] = (),
 ) -> Measurements:
     figures = {}
+    rows = []
     if bandwidth is not None:
         figures["busBandwidthGBps"] = Figure(value=bandwidth, unit="GB/s")
+        figures["rowCount"] = Figure(value=1, unit="count")
+        rows.append(NcclRow(size_bytes=16 << 30, out_bus_gbps=bandwidth, line=57))
     return Measurements(
         mode=ReadMode.NCCL_TABLE,
+        files=("output.log",),
         completeness=completeness,
         figures=figures,
+        rows=tuple(rows),
         findings=tuple(findings),
     )
 

@@ -16,6 +16,7 @@ import typer
 
 from catalog.errors import InputError, ReadinessError
 from pipelines.cli import (
+    bars,
     catalog,
     certify,
     detect,
@@ -63,7 +64,7 @@ def root(
     """Prove node by node that a GPU cluster is ready for training."""
 
 
-for module in (certify, plan, detect, explain, parse, judge, catalog, schema, render, submit):
+for module in (certify, plan, detect, explain, parse, judge, bars, catalog, schema, render, submit):
     module.register(app)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from catalog.bars import Stage, stage_values, stages
+from catalog.cel.functions import FUNCTIONS, OWN_FUNCTIONS
 from catalog.certification import Options
 from catalog.entry import BarTemplate, Entry, builtin_entries, find_entry
 from catalog.errors import Place
 from catalog.figures import figures_of
+from catalog.stages import Stage, stage_values, stages
+from catalog.vocabulary import names_of, row_fields
 from pipelines.cli.output import (
     Format,
     new_table,
@@ -26,7 +28,9 @@ from pipelines.cli.output import (
 
 OutputOption = Annotated[Format, typer.Option(help="How to print it.")]
 
-_SHOW_HELP = """Show one entry: command, options, bars by stage and the figures of its tool.
+_BEFOREHAND = {"context", "stage", "peers", "expected"}
+
+_SHOW_HELP = """Show one entry: command, options, bars by stage and what bars may name.
 
 **Example**
 
@@ -57,7 +61,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         entry = find_entry(entry_id, Place("ID"))
         if output is Format.JSON:
-            print_json(entry.to_data())
+            names = names_of(entry.tool, "row")
+            vocabulary = {name: item.to_data() for name, item in names.items() if name != "rows"}
+            print_json({**entry.to_data(), "vocabulary": vocabulary})
         else:
             _show(entry)
 
@@ -79,27 +85,51 @@ def _show(entry: Entry) -> None:
     console.print("Bars, with what a stage puts in", style="italic")
     for bar in entry.bars:
         print_hanging(console, Text(f"{bar.key}: {bar.expression}   [{bar.code}]"), 0)
-        cells = [f"{name} {_at(bar, name, stage)}" for name, stage in stages().items()]
+        names = bar.names(entry.tool)
+        cells = [f"{name} {_at(bar, names, name, stage)}" for name, stage in stages().items()]
         alike = all(cell.endswith(" yes") for cell in cells)
         print_hanging(console, Text("every stage" if alike else ", ".join(cells)), 4)
     console.print()
-    figures = new_table("figure", "unit", "meaning", title="Figures")
-    for name, figure in figures_of(entry.tool).items():
-        figures.add_row(name, figure.unit, figure.says)
-    print_table(console, figures)
-    console.print()
+    _show_vocabulary(entry)
     rules = new_table("stage", "fraction", "meaning", title="Stages")
     for name, stage in stages().items():
         rules.add_row(name, f"{stage.fraction:g}", stage.says)
     print_table(console, rules)
 
 
-def _at(bar: BarTemplate, name: str, stage: Stage) -> str:
+def _show_vocabulary(entry: Entry) -> None:
+    """Print what bars of the entry may name: the same names in a scope that has them all."""
+    console = stdout_console()
+    figure = next(iter(figures_of(entry.tool)))
+    names = names_of(entry.tool, "group", figure)
+    fields = row_fields(entry.tool)
+    for title, shown in (
+        ("Figures", {name: item for name, item in names.items() if item.origin == "figure"}),
+        ("Known beforehand", {n: item for n, item in names.items() if item.origin in _BEFOREHAND}),
+        ("Fields of a row, row.FIELD in scope row, or rows.all(r, r.FIELD > 0)", fields),
+    ):
+        table = new_table("name", "type", "unit", "meaning", title=title)
+        for name, item in shown.items():
+            if name != "value":
+                unit = "that of the figure" if item.unit == "value" else item.unit
+                table.add_row(name, item.type, unit, item.says)
+        print_table(console, table)
+        console.print()
+    functions = new_table("function", "takes", title="Functions beside those of CEL")
+    for name in OWN_FUNCTIONS:
+        function = FUNCTIONS[name]
+        if function.reads is None or function.reads in names:
+            functions.add_row(f"{name}()", function.takes)
+    print_table(console, functions)
+    console.print()
+
+
+def _at(bar: BarTemplate, names: Collection[str], name: str, stage: Stage) -> str:
     """Return the number that a stage puts into a bar; "-" where the stage has no such bar."""
     if bar.stages and name not in bar.stages:
         return "-"
     numbers = stage_values(stage)
-    return ", ".join(f"{numbers[use]:g}" for use in bar.uses if use in numbers) or "yes"
+    return ", ".join(f"{numbers[use]:g}" for use in numbers if use in names) or "yes"
 
 
 def _about(option: str) -> tuple[str, str]:
@@ -118,7 +148,8 @@ def _option_schemas() -> dict[str, Any]:
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema or "const" in schema:
         return ", ".join(schema.get("enum", [schema.get("const")]))
-    words = {"integer": "number", "string": "text", "boolean": "true, false", "array": "list"}
+    words = {"string": "text", "boolean": "true, false", "array": "list"}
+    words |= dict.fromkeys(("integer", "number"), "number")
     return words.get(str(schema.get("type")), "map")
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
 from catalog.quantity import format_duration
@@ -39,6 +40,14 @@ ProfileFiles = Annotated[
     list[Path] | None,
     typer.Option("--profiles", metavar="FILE|DIR", help="Profiles of your own, beside ours."),
 ]
+BarFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--bars",
+        metavar="FILE|DIR",
+        help="Bars of your own, which replace ours of the same key (kind: Bars).",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +64,7 @@ def register(app: typer.Typer) -> None:
             ),
         ],
         profiles: ProfileFiles = None,
+        bars: BarFiles = None,
         *,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     ) -> None:
@@ -69,6 +79,7 @@ def register(app: typer.Typer) -> None:
                 DirectoryStore(out),
                 text=source,
                 profiles=profiles or (),
+                bars=bar_documents(bars or ()),
                 progress=progress,
             )
         for unused in getattr(sources, "unused", list)():

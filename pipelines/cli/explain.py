@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
 from catalog.resolve import for_group
 from catalog.resolved import Origin, Setting
-from pipelines.cli.certify import CertificationFile, ProfileFiles
+from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import Format, print_json
 from pipelines.resolved import settings_of
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
         fleet: OptionalFleetFile = None,
         pods: PodsFile = None,
         profiles: ProfileFiles = None,
+        bars: BarFiles = None,
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
         loaded, source = load_certification(certification)
@@ -58,6 +60,7 @@ def register(app: typer.Typer) -> None:
             source_note=given.note,
             text=source,
             profiles=tuple(profiles or ()),
+            bars=bar_documents(bars or ()),
             pods=given.pods,
         )
         chosen = [category for category in plan.categories if entry in {None, category.id}]
@@ -134,7 +137,9 @@ def _show_bars(bars: BarSet) -> None:
         values = ", ".join(f"{name} {value:g}" for name, value in bar.values.items())
         typer.echo(f"bar {bar.key}, {bars.nodes} nodes = {bar.expression}")
         if values:
-            typer.secho(f"    with {values}", dim=True)
+            typer.secho(f"    with {values} ({bar.kind})", dim=True)
+        if bar.reasoning:
+            typer.secho(f"    since {bar.reasoning}", dim=True)
         typer.secho(f"    {_where(bar.origin)}", dim=True)
     for code, message in bars.missing:
         typer.echo(f"{code}, {bars.nodes} nodes: {message}")

@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.quantity import format_duration
-from pipelines.cli.certify import CertificationFile, FleetFile, ProfileFiles
+from pipelines.cli.certify import BarFiles, CertificationFile, FleetFile, ProfileFiles
 from pipelines.cli.output import (
     Format,
     new_table,
@@ -44,10 +45,17 @@ def register(app: typer.Typer) -> None:
         certification: CertificationFile,
         fleet: FleetFile,
         profiles: ProfileFiles = None,
+        bars: BarFiles = None,
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
         loaded, source = load_certification(certification)
-        plan = plan_for(loaded, load_fleet(fleet), text=source, profiles=profiles or ())
+        plan = plan_for(
+            loaded,
+            load_fleet(fleet),
+            text=source,
+            profiles=profiles or (),
+            bars=bar_documents(bars or ()),
+        )
         if output is Format.JSON:
             print_json(plan.to_data())
         else:

@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
-from pipelines.cli.certify import ProfileFiles
+from pipelines.cli.certify import BarFiles, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, read_inputs
 from pipelines.cli.output import stderr_console
-from pipelines.submission import parameters
+from pipelines.submission import parameters, with_bars
 from steps.detect.core import make_plan
 
 _HELP = """Write everything that a cluster with Argo Workflows needs, as a kustomize base.
@@ -63,6 +64,7 @@ def register(app: typer.Typer) -> None:
         nodes: NodesFile = None,
         fleet: OptionalFleetFile = None,
         profiles: ProfileFiles = None,
+        bars: BarFiles = None,
     ) -> None:
         try:
             from pipelines import render as rendering  # noqa: PLC0415  (hera may be absent)
@@ -72,6 +74,7 @@ def register(app: typer.Typer) -> None:
         if certification is not None:
             loaded, source = load_certification(certification)
             text = certification.read_text(encoding="utf-8")
+            text = with_bars(text, bars) if bars else text
             if schedule:
                 _check_schedule(schedule, timezone)
             plan = None
@@ -83,6 +86,7 @@ def register(app: typer.Typer) -> None:
                     source=given.source,
                     text=source,
                     profiles=tuple(profiles or ()),
+                    bars=bar_documents(bars or ()),
                     pods=given.pods,
                 )
             request = rendering.Request(
@@ -93,8 +97,8 @@ def register(app: typer.Typer) -> None:
                 plan=plan,
             )
             namespace = namespace or loaded.metadata.namespace
-        elif schedule or node_pool or nodes or fleet:
-            place = Place("--schedule, --node-pool, --nodes or --fleet")
+        elif schedule or node_pool or nodes or fleet or bars:
+            place = Place("--schedule, --node-pool, --nodes, --fleet or --bars")
             raise InputError("needs a certification", place)
         values = {
             "namespace": namespace,

@@ -10,6 +10,7 @@ import json
 from importlib import resources
 from typing import Any
 
+from catalog.bar_file import BarFile
 from catalog.certification import Certification
 from catalog.errors import InputError, Place
 from catalog.model import Model, suggestion
@@ -19,6 +20,7 @@ from steps.documents import Measurements, Plan, Report, RunRecord, Verdict
 DOCUMENTS: dict[str, type[Model]] = {
     "Certification": Certification,
     "ProfileFile": ProfileFile,
+    "Bars": BarFile,
     "Plan": Plan,
     "RunRecord": RunRecord,
     "Measurements": Measurements,

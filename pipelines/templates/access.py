@@ -48,6 +48,8 @@ RUNNER_RULES = (
 
 RUNNER_CLUSTER_RULES = (
     _rule("", "nodes", "get list"),
+    # events about nodes, which stand in the namespace default
+    _rule("", "events", "list"),
     # pods of others tell which nodes are busy
     _rule("", "pods", "list"),
     _rule("resource.k8s.io", "resourceslices", "list"),
@@ -74,23 +76,33 @@ def roles(namespace: str) -> list[Manifest]:
     ]
 
 
-def _role(kind: str, name: str, namespace: str, rules: tuple[Manifest, ...]) -> Manifest:
+def _role(kind: str, account: str, namespace: str, rules: tuple[Manifest, ...]) -> Manifest:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": kind,
-        "metadata": _metadata(name, namespace if kind == "Role" else None),
+        "metadata": _metadata(*_place(kind, account, namespace)),
         "rules": list(rules),
     }
 
 
-def _binding(kind: str, name: str, namespace: str) -> Manifest:
+def _binding(kind: str, account: str, namespace: str) -> Manifest:
+    name, place = _place(kind, account, namespace)
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": f"{kind}Binding",
-        "metadata": _metadata(name, namespace if kind == "Role" else None),
+        "metadata": _metadata(name, place),
         "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
+
+
+def _place(kind: str, account: str, namespace: str) -> tuple[str, str | None]:
+    """Return name and namespace of a role.
+
+    What is of the whole cluster is named after its installation, or a second one in another
+    namespace would take the rights of the first.
+    """
+    return (account, namespace) if kind == "Role" else (f"{account}-{namespace}", None)
 
 
 def _metadata(name: str, namespace: str | None) -> Manifest:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from catalog.quantity import format_duration, format_size
 from steps.aggregate import wording
 from steps.aggregate.charts import HEIGHT, LEFT, RIGHT, WIDTH, Chart, group_chart, size_chart
-from steps.aggregate.proofs import ProofIndex, remedies, rule, statement
+from steps.aggregate.proofs import ProofIndex, evidence_place, remedies, rule, statement
 from steps.aggregate.summaries import (
     FigureSummary,
     bar_summaries,
@@ -138,6 +138,7 @@ def _template() -> Template:
         RIGHT=RIGHT,
         bar_summaries=bar_summaries,
         common_facts=common_facts,
+        evidence_place=evidence_place,
         group_line=group_line,
         main_value=main_value,
         node_line=node_line,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catalog.reasons import Effect, reason
 from steps.aggregate.wording import STATUS_WORDS, exclusion_words, printable
+from steps.documents.measurements import Evidence
 from steps.documents.plan import Exclusion
 from steps.documents.report import NodeReport, NodeStatus, Report
 from steps.documents.verdict import (
@@ -18,6 +19,8 @@ from steps.documents.verdict import (
 )
 
 _STOPS = (Effect.FAIL, Effect.INCONCLUSIVE)
+_NOT_EVALUATED = {"FIGURE_MISSING", "EXPRESSION_ERROR", "ROWS_MISSING", "PEERS_MISSING"}
+"""Codes of expressions that are neither true nor false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Proof:
     def message(self) -> str | None:
         """The reason's own words, or None when they only repeat the expression."""
         words = _one_line(self.reason.message)
-        shown = (_one_line(item.with_values) for item in self.expressions)
+        shown = (_one_line(item.statement) for item in self.expressions)
         return None if any(words.startswith(text) for text in shown) else words
 
     @property
@@ -54,6 +57,11 @@ class Proof:
         """The earliest line of evidence, or None when there is none or the message quotes it."""
         lines = [_one_line(item.text) for item in self.reason.evidence]
         return lines[0] if lines and lines[0] not in _one_line(self.reason.message) else None
+
+    @property
+    def quoted_from(self) -> str | None:
+        """Where the quote stands: ``output.log, line 118``."""
+        return evidence_place(self.reason.evidence[0]) if self.quote else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +225,9 @@ def remedies(proofs: Iterable[Proof], why: str | None = None) -> tuple[str, ...]
 
 def statement(result: ExpressionResult) -> str:
     """Say what became of an expression: ``61.3 >= 0.92 * 467.5 is false``."""
-    words = _one_line(result.with_values)
+    words = _one_line(result.statement)
+    if result.outcome is not Outcome.INCONCLUSIVE and result.message:
+        words += f" ({_one_line(result.message)})"
     match result.outcome:
         case Outcome.PASS:
             return f"{words} is true"
@@ -229,6 +239,12 @@ def statement(result: ExpressionResult) -> str:
             )
 
 
+def evidence_place(line: Evidence) -> str | None:
+    """Say where a line stands: ``output.log, line 118``; None when that is not known."""
+    number = f"line {line.line}" if line.line else None
+    return ", ".join(part for part in (line.file, number) if part) or None
+
+
 def rule(result: ExpressionResult) -> str:
     """Return the expression as it was written, and where its bar comes from."""
     words = _one_line(result.expression)
@@ -237,12 +253,12 @@ def rule(result: ExpressionResult) -> str:
 
 def _untrue(run: GroupVerdict, item: ReasonGiven) -> tuple[ExpressionResult, ...]:
     """Return the expressions that the reason speaks of; it may quote one of them."""
-    if item.code in {"FIGURE_MISSING", "EXPRESSION_ERROR"}:
+    if item.code in _NOT_EVALUATED:
         own = [e for e in run.expressions if e.outcome is Outcome.INCONCLUSIVE]
     else:
         own = [e for e in run.expressions if e.outcome is Outcome.FAIL and e.code == item.code]
     words = _one_line(item.message)
-    quoted = tuple(e for e in own if words.startswith(_one_line(e.with_values)))
+    quoted = tuple(e for e in own if words.startswith(_one_line(e.statement)))
     return quoted or tuple(own)
 
 

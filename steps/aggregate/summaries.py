@@ -86,8 +86,29 @@ class BarSummary:
 
     @property
     def total(self) -> int:
-        """Number of groups that the bar judged."""
-        return len(self.met) + len(self.not_met) + len(self.not_evaluated)
+        """Number of groups that the bar judged, each on one or several GPUs."""
+        return len({judged.group.group.id for judged in self._all})
+
+    @property
+    def kind(self) -> str:
+        """Where the height of the bar comes from; see `ExpressionResult`."""
+        return self._first.kind
+
+    @property
+    def provenance(self) -> str:
+        """Where the bar comes from, and the rule that set it, with file and line."""
+        source, rule = self.source or "", self._first.rule or ""
+        if not source or rule.startswith(source):
+            return rule or source
+        return f"{source}; set by {rule}" if rule else source
+
+    @property
+    def _all(self) -> tuple[Judged, ...]:
+        return (*self.not_met, *self.not_evaluated, *self.met)
+
+    @property
+    def _first(self) -> ExpressionResult:
+        return self._all[0].result
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +269,8 @@ def reason_summaries(category: CategoryReport) -> tuple[ReasonSummary, ...]:
     said = set()
     for group in of_purpose(category, "measure"):
         own += [(group.group.id, item) for item in group.reasons]
-        said |= {result.with_values for result in group.expressions}
+        for result in group.expressions:
+            said |= {result.statement, f"{result.statement} ({result.message})"}
     for group_id, item in own:
         if item.message in said:
             continue

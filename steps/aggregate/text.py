@@ -220,7 +220,7 @@ def _failed_node(
 
 
 def _proof(page: _Page, proof: Proof, seen: set[str]) -> None:
-    """Print what proves a reason; a rule that the section has shown is not shown again."""
+    """Print what proves a reason; a rule or line that was shown is not shown again."""
     if proof.message:
         page.line(printable(proof.message), indent=4)
     for item in proof.expressions:
@@ -228,10 +228,14 @@ def _proof(page: _Page, proof: Proof, seen: set[str]) -> None:
         origin = "" if words in seen else (f"  ({printable(words)})", _SOFT)
         seen.add(words)
         page.line(printable(statement(item)), origin, indent=4)
-    if not proof.expressions and proof.quote:
+    if proof.quote:
         text = printable(proof.quote)
         most = 2 * (page.width - 6)
-        page.line(("> ", _SOFT), text if len(text) <= most else f"{text[: most - 4]} …", indent=4)
+        text = text if len(text) <= most else f"{text[: most - 4]} …"
+        place = f"  ({printable(proof.quoted_from)})" if proof.quoted_from else ""
+        if text + place not in seen:
+            page.line(("> ", _SOFT), text, (place, _SOFT), indent=4)
+        seen.add(text + place)
 
 
 def _not_proven(page: _Page, index: ProofIndex) -> None:
@@ -306,20 +310,23 @@ def _groups(names: tuple[str, ...]) -> str:
 def _bars(page: _Page, groups: Iterable[GroupVerdict]) -> None:
     for bar in bar_summaries(groups):
         soft = (printable(f"  ({bar.rule})"), _SOFT)
-        if bar.total == 1:
-            judged = (*bar.not_met, *bar.not_evaluated, *bar.met)[0]
-            _bar_line(page, judged.result.outcome, judged.result.with_values, soft)
-            continue
         untrue = (*bar.not_met, *bar.not_evaluated)
+        if bar.total == 1 and len(untrue) < 2:
+            judged = (*untrue, *bar.met)[0]
+            _bar_line(page, judged.result.outcome, _said(judged), soft)
+            continue
         for judged in untrue[:_MAX_UNTRUE]:
-            text = judged.result.with_values
-            if judged.result.message:
-                text += f" ({judged.result.message})"
-            _bar_line(page, judged.result.outcome, f"{text}  {judged.group.group.id}")
+            text = f"{_said(judged)}  {judged.group.group.id}"
+            _bar_line(page, judged.result.outcome, text)
         if len(untrue) > _MAX_UNTRUE:
-            page.line(f"… {count(len(untrue) - _MAX_UNTRUE, 'group')} more", indent=2)
+            page.line(f"… {len(untrue) - _MAX_UNTRUE} more", indent=2)
         text = f"{_span(bar)}{len(bar.met)} of {count(bar.total, 'group')}"
         _bar_line(page, Outcome.PASS, text, soft)
+
+
+def _said(judged: Judged) -> str:
+    message = judged.result.message
+    return judged.result.statement + (f" ({message})" if message else "")
 
 
 def _span(bar: BarSummary) -> str:
@@ -330,7 +337,7 @@ def _span(bar: BarSummary) -> str:
 
 
 def _values(judged: Judged) -> str:
-    return judged.result.with_values
+    return judged.result.statement
 
 
 def _bar_line(page: _Page, outcome: Outcome, text: str, soft: tuple[str, str] | str = "") -> None:

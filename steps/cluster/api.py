@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -56,6 +57,20 @@ class ConflictError(ClusterError):
     """The object exists already, or was changed meanwhile."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
 class Cluster:
     """A connection to one namespace of a cluster.
 
@@ -98,7 +113,7 @@ class Cluster:
             NotFoundError: it does not exist.
             ClusterError: the API refused or did not answer.
         """
-        return self._json("GET", self._path(kind, name))
+        return self._json(_Call("GET", self._path(kind, name)))
 
     def find(self, kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
         """Read all objects that match, page by page."""
@@ -109,7 +124,7 @@ class Cluster:
         if field_selector:
             query["fieldSelector"] = field_selector
         while True:
-            page = self._json("GET", self._path(kind), query)
+            page = self._json(_Call("GET", self._path(kind), query))
             items += page.get("items") or []
             following = page.get("metadata", {}).get("continue")
             if not following:
@@ -124,7 +139,7 @@ class Cluster:
         if field_selector:
             query["fieldSelector"] = field_selector
         path = f"{_root(version)}/{plural}"
-        found: list[Object] = self._json("GET", path, query).get("items") or []
+        found: list[Object] = self._json(_Call("GET", path, query)).get("items") or []
         return found
 
     def create(self, body: Mapping[str, Any]) -> Object:
@@ -134,7 +149,7 @@ class Cluster:
             ConflictError: it exists.
             RefusedError: the API server refuses it; carries its own words.
         """
-        return self._json("POST", self._path(str(body["kind"])), body=body)
+        return self._json(_Call("POST", self._path(str(body["kind"])), body=body))
 
     def apply(self, body: Mapping[str, Any]) -> Object:
         """Create an object, or replace it when it exists."""
@@ -151,12 +166,12 @@ class Cluster:
             NotFoundError: it does not exist.
         """
         path = self._path(str(body["kind"]), body["metadata"]["name"])
-        return self._json("PUT", path, body=body)
+        return self._json(_Call("PUT", path, body=body))
 
     def patch(self, kind: str, name: str, body: Mapping[str, Any]) -> Object:
         """Merge a patch into an object."""
         headers = {"Content-Type": "application/merge-patch+json"}
-        return self._json("PATCH", self._path(kind, name), body=body, headers=headers)
+        return self._json(_Call("PATCH", self._path(kind, name), body=body, headers=headers))
 
     def delete(self, kind: str, name: str, grace_seconds: int | None = None) -> bool:
         """Delete an object and what it owns.
@@ -168,7 +183,7 @@ class Cluster:
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         try:
-            self._json("DELETE", self._path(kind, name), body=body)
+            self._json(_Call("DELETE", self._path(kind, name), body=body))
         except NotFoundError:
             return False
         return True
@@ -198,7 +213,7 @@ class Cluster:
         query |= {"follow": "true"} if follow else {}
         query |= {"timestamps": "true"} if timestamps else {}
         query |= {"sinceTime": since} if since else {}
-        response = self._request("GET", self._path("Pod", pod) + "/log", query)
+        response = self._request(_Call("GET", self._path("Pod", pod) + "/log", query))
         try:
             yield from response.response.stream(64 * 1024)
         except HTTPError as error:
@@ -214,50 +229,35 @@ class Cluster:
         path += f"/{plural}"
         return f"{path}/{quote(name)}" if name else path
 
-    def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Object:
-        response = self._request(method, path, query, body=body, headers=headers)
+    def _json(self, call: _Call) -> Object:
+        response = self._request(call)
         try:
             data = json.loads(response.read())
         except (ValueError, HTTPError) as error:
-            raise ClusterError(f"{method} {path}: the answer is no JSON: {error}") from error
+            raise ClusterError(f"{call}: the answer is no JSON: {error}") from error
         return data if isinstance(data, dict) else {}
 
-    def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        prepared = self._api.param_serialize(
-            method,
-            path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", **(headers or {})},
-            body=dict(body) if body is not None else None,
-            auth_settings=["BearerToken"],
-        )
+    def _request(self, call: _Call) -> Any:
         for wait in (*_WAITS, None):
             try:
+                # Each time anew: the token of a long run is replaced by and by.
+                prepared = self._api.param_serialize(
+                    call.method,
+                    call.path,
+                    query_params=list(call.query.items()),
+                    header_params={"Accept": "application/json", **call.headers},
+                    body=dict(call.body) if call.body is not None else None,
+                    auth_settings=["BearerToken"],
+                )
                 response = self._api.call_api(*prepared, _request_timeout=_TIMEOUT)
-            except (HTTPError, OSError, client.ApiException) as error:
+            except (HTTPError, OSError, ConfigException, client.ApiException) as error:
                 if wait is None:
-                    raise ClusterError(f"{method} {path}: {_first_line(error)}") from error
+                    raise ClusterError(f"{call}: {_first_line(error)}") from error
             else:
                 if 200 <= response.status < 300:
                     return response
                 if wait is None or response.status not in _PASSING:
-                    raise _refusal(method, path, response.status, response.read())
+                    raise _refusal(call, response.status, response.read())
             time.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
@@ -266,13 +266,13 @@ def _root(version: str) -> str:
     return f"/api/{version}" if version == "v1" else f"/apis/{version}"
 
 
-def _refusal(method: str, path: str, status: int, body: bytes) -> ClusterError:
+def _refusal(call: _Call, status: int, body: bytes) -> ClusterError:
     """Turn a Status object into an error with the API server's own words."""
     try:
         said = str(json.loads(body).get("message") or "")
     except (ValueError, AttributeError):
         said = body[:200].decode(errors="replace")
-    message = said or f"{method} {path}: HTTP {status}"
+    message = said or f"{call}: HTTP {status}"
     kinds: dict[int, type[ClusterError]] = {404: NotFoundError, 409: ConflictError}
     for code in (400, 401, 403, 422):
         kinds[code] = RefusedError

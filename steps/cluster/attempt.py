@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
+from catalog.entry import find_entry
 from catalog.errors import ClusterError
 from catalog.quantity import format_duration
 from steps.cluster.api import Cluster, ConflictError, RefusedError
 from steps.cluster.cleanup import remove
+from steps.cluster.facts import placements, versions
 from steps.cluster.names import GroupNames
 from steps.cluster.outputs import Outputs, has_ended
-from steps.cluster.pods import Object, listed, of_role
+from steps.cluster.patience import Deadline, Patience
+from steps.cluster.pods import Object, listed, of_role, value_of
 from steps.cluster.shapes import shape_of
+from steps.cluster.starting import check_nodes, check_start
 from steps.cluster.stop import Stop
 from steps.cluster.times import Times
 from steps.cluster.trouble import (
+    DEFAULT_SCHEDULER,
     condition,
-    creation_failure,
     ended_early,
     exit_code,
     finished,
-    image_of,
+    is_confused,
     is_queued,
     is_ready,
     name_of,
     node_of,
     refusal_code,
-    unready_failure,
-    waiting_failure,
 )
-from steps.cluster.watching import Ended, Look, Watcher
-from steps.documents import Entity, RunFailure, RunOutcome, RunRecord
+from steps.cluster.watching import Ended, Look, Watcher, api_failure
+from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
+from steps.parse.secrets import redact
+from steps.run.failures import timeout_failure
 from steps.run.job import Job, JobResult
 
 Pod = Mapping[str, Any]
@@ -42,13 +47,11 @@ _TIMEOUT_EXIT = 124
 """Exit code of ``timeout``, in which commands may be wrapped."""
 _LOG_PATIENCE = 20.0
 """Seconds for the rest of an output once its container has ended."""
+_LONGEST_DOUBT = 60.0
+"""Seconds more to see whether what is wrong with a node lasts."""
+_LONGEST_QUEUE = 7 * 86400.0
+"""Seconds in a queue where no deadline bounds them."""
 _CORDON = "node.kubernetes.io/unschedulable"
-_LABELS_OF_VERSIONS = {"driver": "nvidia.com/cuda.driver-version.full"}
-_INFO_OF_VERSIONS = {
-    "kernel": "kernelVersion",
-    "containerRuntime": "containerRuntimeVersion",
-    "kubelet": "kubeletVersion",
-}
 
 
 class Attempt:
@@ -61,6 +64,7 @@ class Attempt:
         owner: owner reference for all of it.
         times: waits.
         stop: whether the step was told to stop.
+        deadline: of the certification.
     """
 
     def __init__(
@@ -72,20 +76,32 @@ class Attempt:
         owner: Mapping[str, Any] | None,
         times: Times,
         stop: Stop,
+        deadline: Deadline,
     ) -> None:
         self._cluster = cluster
         self._job = job
         self._names = names
         self._times = times
         self._stop = stop
+        self._deadline = deadline
+        self._tool = find_entry(job.category).tool
         self._started = datetime.now(UTC)
         self._shape = shape_of(
-            job.workload, job.group.nodes, names, owner, scheduling_seconds=times.scheduling
+            job.workload, job.group.nodes, names, owner, scheduling_seconds=self._longest_wait()
         )
         count = 1 if self._shape.launcher else len(job.group.nodes)
-        self._outputs = Outputs(cluster, job, count)
+        self._outputs = Outputs(cluster, job, count, self._started)
         self._watcher: Watcher | None = None
         self._workers: dict[str, Pod] = {}
+
+    def _longest_wait(self) -> float:
+        """Return the seconds until all pods run, by the clock of Jobs, which never pauses.
+
+        Only suspended Jobs stand still; those of a scheduler with queues of its own do not.
+        """
+        if value_of(self._job.workload.pod, "schedulerName") in {None, "", DEFAULT_SCHEDULER}:
+            return self._times.scheduling
+        return self._times.scheduling + min(max(self._deadline.left, 0.0), _LONGEST_QUEUE)
 
     def run(self) -> JobResult:
         """Run it; every way to end gives a record, and nothing is left behind."""
@@ -96,6 +112,8 @@ class Attempt:
             left = self._clean_up()
         files, logs = self._outputs.collect()
         failures = (*end.failures, *self._rules_that_broke(), *self._left_behind(left))
+        # Messages carry the words of tools, agents and webhooks.
+        told = (item.model_copy(update={"message": redact(item.message)}) for item in failures)
         record = RunRecord(
             category=self._job.category,
             cohort=self._job.cohort,
@@ -106,9 +124,9 @@ class Attempt:
             outcome=end.outcome,
             exit_code=end.exit_code,
             logs=files,
-            events=end.events,
-            failures=failures,
-            placements=self._placements(),
+            events=self._events(end),
+            failures=tuple(told),
+            placements=placements(self._pods()),
             versions=self._versions(),
         )
         return JobResult(record, logs)
@@ -123,9 +141,13 @@ class Attempt:
                 self._names.selector,
                 times=self._times,
                 stop=self._stop,
+                deadline=self._deadline,
                 since=self._started,
+                hear=self._outputs.hardware_events,
             )
-            self._check_nodes(watcher)
+            nodes, tolerant = self._job.group.nodes, self._tolerates_cordon()
+            check_nodes(nodes, watcher.before, tolerates_cordon=tolerant)
+            watcher.check_time()
             for item in self._shape.objects:
                 self._create(item)
             self._gather(watcher)
@@ -134,9 +156,12 @@ class Attempt:
         except Ended as end:
             return end
         except ClusterError as error:
-            return Ended(
-                RunOutcome.INFRASTRUCTURE, RunFailure(code="INFRA_API", message=str(error))
-            )
+            return Ended(RunOutcome.INFRASTRUCTURE, api_failure(error))
+        except Exception as error:  # noqa: BLE001  (a bug of ours must not cost record and output)
+            traceback.print_exc()
+            text = f"the run step broke: {type(error).__name__}: {error}"
+            failure = RunFailure(code="INFRA_STEP_DIED", message=text)
+            return Ended(RunOutcome.INFRASTRUCTURE, failure)
         raise AssertionError("a run only ends by Ended")
 
     def _make_room(self) -> None:
@@ -147,22 +172,6 @@ class Attempt:
         if left and not self._stop:
             text = f"an earlier attempt left: {'; '.join(left)}"
             raise Ended(RunOutcome.INFRASTRUCTURE, RunFailure(code="INFRA_CLEANUP", message=text))
-
-    def _check_nodes(self, watcher: Watcher) -> None:
-        """Say at once what the scheduler could only say at the end of the deadline."""
-        for name in self._job.group.nodes:
-            node, place = watcher.before.get(name), Entity(node=name)
-            if node is None:
-                code, text = "INFRA_NODE_GONE", f"node {name} is not in the cluster"
-            elif (node.get("spec") or {}).get("unschedulable") and not self._tolerates_cordon():
-                code, text = "INFRA_UNSCHEDULABLE", f"node {name} is cordoned"
-            elif condition(node, "Ready").get("status") in {"False", "Unknown"}:
-                said = condition(node, "Ready").get("message") or "no reason given"
-                code, text = "INFRA_UNSCHEDULABLE", f"node {name} is not Ready: {said}"
-            else:
-                continue
-            failure = RunFailure(code=code, message=f"{text}; nothing was started", entity=place)
-            raise Ended(RunOutcome.INFRASTRUCTURE, failure)
 
     def _tolerates_cordon(self) -> bool:
         return any(
@@ -178,27 +187,25 @@ class Attempt:
             return
         except RefusedError as error:
             text = f"{item['kind']} {name_of(item)}: {error}"
-            failure = RunFailure(code=refusal_code(str(error)), message=text)
+            # A server that was just restarted refuses everything until it has read its rules.
+            permanent = not is_confused(str(error))
+            failure = RunFailure(code=refusal_code(str(error)), message=text, permanent=permanent)
             raise Ended(RunOutcome.INFRASTRUCTURE, failure) from error
 
     def _gather(self, watcher: Watcher) -> None:
         """Wait for the whole gang."""
-        patience = _Patience(self._times.scheduling)
-        nodes = self._job.group.nodes
+        patience = Patience(self._times.scheduling)
+        nodes, name = self._job.group.nodes, self._shape.worker_job
         while True:
             seen = watcher.look()
-            patience.pass_time(counts=not is_queued(seen.jobs.get(self._shape.worker_job, {})))
+            patience.pass_time(counts=not is_queued(seen.jobs.get(name, {}), seen.workers))
             ready = is_ready if self._shape.waits else _is_running
             self._workers |= {str(node_of(pod)): pod for pod in seen.workers if ready(pod)}
             if len(self._workers) == len(nodes):
                 return
-            self._check_start(
-                watcher,
-                seen.workers,
-                seen.jobs.get(self._shape.worker_job),
-                self._shape.worker_job,
-                count=len(nodes),
-                patience_over=patience.over,
+            over = patience.over
+            check_start(
+                watcher, seen.workers, seen.jobs, name, count=len(nodes), patience_over=over
             )
             if self._shape.waits:
                 self._check_workers(seen)
@@ -214,98 +221,81 @@ class Attempt:
 
     def _follow(self, watcher: Watcher) -> None:
         """Wait for the end of the tool."""
-        waiting = _Patience(self._times.scheduling)
-        running = _Patience(float(self._job.workload.timeout_seconds.value))
+        waiting = Patience(self._times.scheduling)
+        running = Patience(float(self._job.workload.timeout_seconds.value))
+        name = self._shape.main_job
         while True:
             seen = self._look(watcher)
             main = of_role([*seen.workers, *seen.launchers], self._shape.main_role)
-            self._outputs.follow(main)
-            job = seen.jobs.get(self._shape.main_job)
-            done = finished(job or {})
+            self._outputs.follow(main, placements(self._pods()))
+            done = finished(seen.jobs.get(name, {}))
             started = done is not None or any(_is_running(pod) for pod in main)
-            waiting.pass_time(counts=not started)
+            waiting.pass_time(counts=not started and not is_queued(seen.jobs.get(name, {}), main))
             running.pass_time(counts=started)
             if not started:
-                self._check_start(
-                    watcher,
-                    main,
-                    job,
-                    self._shape.main_job,
-                    count=1,
-                    patience_over=waiting.over,
-                )
+                over = waiting.over
+                check_start(watcher, main, seen.jobs, name, count=1, patience_over=over)
             if done is not None or (main and all(has_ended(pod) for pod in main)):
                 self._end(watcher, seen, exit_code(main), succeeded=done)
+            stall = self._outputs.stall()
+            if stall:
+                raise Ended(RunOutcome.STALLED, stall)
             if running.over:
                 limit = format_duration(running.seconds)
-                text = f"the run was stopped at its timeout of {limit}"
-                raise Ended(RunOutcome.TIMED_OUT, RunFailure(code="JobTimedOut", message=text))
+                raise self._timed_out(f"the run was stopped at its timeout of {limit}")
             watcher.pause()
+
+    def _timed_out(self, message: str, code: int | None = None) -> Ended:
+        failure = timeout_failure(self._tool, self._job.group, message)
+        return Ended(RunOutcome.TIMED_OUT, failure, exit_code=code)
 
     def _end(
         self, watcher: Watcher, seen: Look, code: int | None, *, succeeded: bool | None
     ) -> None:
         """The tool has ended: say how, after giving a later cause the time to show."""
-        if code == 0:
-            raise Ended(RunOutcome.COMPLETED, exit_code=0)
         if code is None:
             self._end_without_code(seen, succeeded=succeeded)
-            return
-        if len(self._job.group.nodes) > 1:
-            end = time.monotonic() + self._times.settle
-            while time.monotonic() < end:
-                watcher.pause()
-                try:
-                    self._look(watcher)
-                except Ended as cause:
-                    raise Ended(
-                        cause.outcome, *cause.failures, events=cause.events, exit_code=code
-                    ) from cause
+        try:
+            if code:
+                self._wait_for_cause(watcher)
+            watcher.look(last=True)
+        except Ended as cause:
+            # What becomes of pods when all is done does not matter any more.
+            if code or cause.outcome is RunOutcome.HARDWARE:
+                raise Ended(
+                    cause.outcome, *cause.failures, events=cause.events, exit_code=code
+                ) from cause
+        if code == 0:
+            raise Ended(RunOutcome.COMPLETED, exit_code=0)
         if code == _TIMEOUT_EXIT:
-            failure = RunFailure(code="JobTimedOut", message="the run hit its timeout")
-            raise Ended(RunOutcome.TIMED_OUT, failure, exit_code=code)
+            raise self._timed_out("the run hit its timeout", code)
         text = f"the tool ended with exit code {code}"
         failure = RunFailure(code="WorkloadFailed", message=text)
-        raise Ended(RunOutcome.FAILED, failure, exit_code=code)
+        # What the cluster said before is the cause, and the tool's end its echo.
+        outcome = RunOutcome.INFRASTRUCTURE if watcher.omens else RunOutcome.FAILED
+        raise Ended(outcome, *watcher.omens, failure, exit_code=code)
 
-    def _end_without_code(self, seen: Look, *, succeeded: bool | None) -> None:
+    def _wait_for_cause(self, watcher: Watcher) -> None:
+        """Give a cause time that shows after its echo; a single node has no echoes."""
+        now = time.monotonic()
+        end, last = now + self._times.settle, now + self._times.settle + _LONGEST_DOUBT
+        while len(self._job.group.nodes) > 1 and (
+            time.monotonic() < end or (watcher.in_doubt and time.monotonic() < last)
+        ):
+            watcher.pause()
+            self._look(watcher)
+        self._outputs.catch_up()
+
+    def _end_without_code(self, seen: Look, *, succeeded: bool | None) -> NoReturn:
         """The Job is over and no pod tells an exit code."""
         if succeeded:
             raise Ended(RunOutcome.COMPLETED)
         job = seen.jobs.get(self._shape.main_job, {})
         reason, said = (condition(job, "Failed").get(key) for key in ("reason", "message"))
         if reason == "DeadlineExceeded":
-            failure = RunFailure(code="JobTimedOut", message=str(said))
-            raise Ended(RunOutcome.TIMED_OUT, failure)
+            raise self._timed_out(str(said))
         failure = RunFailure(code="INFRA_POD_LOST", message=f"Job {name_of(job)}: {reason}: {said}")
         raise Ended(RunOutcome.INFRASTRUCTURE, failure)
-
-    def _check_start(
-        self,
-        watcher: Watcher,
-        pods: Sequence[Pod],
-        job: Pod | None,
-        name: str,
-        *,
-        count: int,
-        patience_over: bool,
-    ) -> None:
-        """Look for reasons why the pods of a Job do not start."""
-        waiting = (waiting_failure(pod, patience_over=patience_over) for pod in pods)
-        failure = next((found for found in waiting if found), None)
-        if failure is None and len(pods) < count:
-            events = watcher.events_about(name)
-            failure = creation_failure(events, patience_over=patience_over)
-        if failure is None and patience_over:
-            late = next((pod for pod in pods if not is_ready(pod)), None)
-            if late is not None:
-                failure = unready_failure(late, watcher.events_about(name_of(late)))
-            else:
-                queued = "; a queue holds it back" if is_queued(job or {}) else ""
-                text = f"Job {name} has {len(pods)} of {count} pods{queued}"
-                failure = RunFailure(code="INFRA_WORKERS_NOT_READY", message=text)
-        if failure:
-            raise Ended(RunOutcome.INFRASTRUCTURE, failure)
 
     def _look(self, watcher: Watcher) -> Look:
         """Look; workers that serve a launcher must not end before it."""
@@ -328,6 +318,13 @@ class Attempt:
         patience = self._times.stopped_cleanup if stopped else self._times.cleanup
         return remove(self._cluster, self._names.selector, patience)
 
+    def _events(self, end: Ended) -> tuple[NodeEvent, ...]:
+        notes = self._watcher.notes if self._watcher else ()
+        told = (
+            event.model_copy(update={"text": redact(event.text)}) for event in (*end.events, *notes)
+        )
+        return tuple(sorted(told, key=lambda event: event.at))
+
     def _rules_that_broke(self) -> tuple[RunFailure, ...]:
         return self._watcher.broken_rules if self._watcher else ()
 
@@ -337,43 +334,14 @@ class Attempt:
         text = f"still there after clean-up: {'; '.join(left)}"
         return (RunFailure(code="INFRA_CLEANUP", message=text),)
 
-    def _placements(self) -> dict[str, str]:
+    def _pods(self) -> list[Pod]:
         seen = self._watcher.last if self._watcher else Look()
         pods = {name_of(pod): pod for pod in (*self._workers.values(), *seen.workers)}
-        pods |= {name_of(pod): pod for pod in seen.launchers}
-        return {name: str(node_of(pod)) for name, pod in pods.items() if node_of(pod)}
+        return [*seen.launchers, *pods.values()]
 
     def _versions(self) -> dict[str, str]:
-        seen = self._watcher.last if self._watcher else Look()
-        image = image_of([*seen.launchers, *seen.workers])
-        found = {"image": image or str(self._job.workload.image.value)}
         nodes = (self._watcher.before if self._watcher else {}).values()
-        for name, label in _LABELS_OF_VERSIONS.items():
-            found |= _joined(name, (n["metadata"].get("labels", {}).get(label) for n in nodes))
-        for name, key in _INFO_OF_VERSIONS.items():
-            infos = ((n.get("status") or {}).get("nodeInfo") or {} for n in nodes)
-            found |= _joined(name, (info.get(key) for info in infos))
-        return found
-
-
-class _Patience:
-    """A deadline whose clock can pause."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._left = seconds
-        self._then = time.monotonic()
-
-    def pass_time(self, *, counts: bool = True) -> None:
-        """Take the time since the last call off, if it counts."""
-        now = time.monotonic()
-        if counts:
-            self._left -= now - self._then
-        self._then = now
-
-    @property
-    def over(self) -> bool:
-        return self._left <= 0
+        return versions(self._pods(), nodes, str(self._job.workload.image.value))
 
 
 def _is_running(pod: Pod) -> bool:
@@ -382,9 +350,3 @@ def _is_running(pod: Pod) -> bool:
         "Succeeded",
         "Failed",
     }
-
-
-def _joined(name: str, values: Iterable[Any]) -> dict[str, str]:
-    """Return a version; several of it stand side by side, since that is worth knowing."""
-    found = sorted({str(value) for value in values if value})
-    return {name: ", ".join(found)} if found else {}

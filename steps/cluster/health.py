@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from catalog.errors import ExpressionError
-from catalog.health import NodeRule
+from catalog.health import CompiledRule
+from steps.cluster.rules import Rules
+from steps.cluster.trouble import name_of
 from steps.documents import NodeEvent, RunFailure
 
 Object = Mapping[str, Any]
@@ -39,67 +40,88 @@ class NodeWatch:
     """The nodes of a group since the run began.
 
     Args:
-        rules: what makes a node unhealthy.
+        rules: what makes a node unhealthy; those over nodes are asked.
         before: the nodes as they were, by name.
         since: when the run began; clocks of reporters may be behind.
     """
 
     def __init__(
-        self, rules: Sequence[NodeRule], before: Mapping[str, Object], since: datetime
+        self, rules: Sequence[CompiledRule], before: Mapping[str, Object], since: datetime
     ) -> None:
-        self._rules = rules
+        self._rules = Rules(rules, "node")
         self._since = since
         self._before = dict(before)
         self._last: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()
-        self.broken_rules: dict[str, RunFailure] = {}
+        # By node and rule: what speaks against a node if it lasts, and what did not last.
+        self._begun: dict[tuple[str, str], tuple[datetime, NodeEvent]] = {}
+        self._passed: list[NodeEvent] = []
+
+    @property
+    def broken_rules(self) -> Mapping[str, RunFailure]:
+        """Failures of rules that could not be asked, by the rule's name."""
+        return self._rules.broken
+
+    @property
+    def in_doubt(self) -> bool:
+        """True while something is wrong that counts only if it lasts."""
+        return bool(self._begun)
+
+    @property
+    def notes(self) -> list[NodeEvent]:
+        """Return what was wrong for a moment, or since a moment."""
+        found = [*self._passed, *(event for _, event in self._begun.values())]
+        return [event.model_copy(update={"code": "NODE_FLAPPED"}) for event in found]
 
     def look(self, nodes: Iterable[Object], now: datetime) -> list[NodeEvent]:
         """Return what has newly happened, earliest first."""
         events = []
         for node in nodes:
-            name = str(node["metadata"]["name"])
+            name = name_of(node)
             old = self._before.setdefault(name, node)
             content = _content(node)
             # Rules are slow and most of what changes on a node is its heartbeat.
-            if content == self._last.get(name):
-                continue
-            self._last[name] = content
-            events += self._events(name, old, node, now)
-        return sorted(events, key=lambda event: event.at)
+            if content != self._last.get(name):
+                self._last[name] = content
+                events += self._events(name, old, node, now)
+        return sorted([*events, *self._lasting(now)], key=lambda event: event.at)
 
     def _events(self, name: str, old: Object, node: Object, now: datetime) -> list[NodeEvent]:
         found = []
-        for rule in self._rules:
-            if (name, rule.name) in self._told:
+        for rule in self._rules.all:
+            key = (name, rule.name)
+            if key in self._told:
                 continue
-            if not self._holds(rule, node) or self._holds(rule, old):
+            if not self._rules.holds(rule, node) or self._rules.holds(rule, old):
+                if key in self._begun:
+                    self._passed.append(self._begun.pop(key)[1])
                 continue
-            self._told.add((name, rule.name))
-            proof = [c for c in changes(old, node) if self._holds(rule, c.node)]
-            proof = proof or changes(old, node)
-            times = [change.at for change in proof if change.at]
-            found.append(
-                NodeEvent(
-                    node=name,
-                    at=max(min([*times, now]), self._since),
-                    code=rule.code,
-                    source=proof[0].source if proof else "node",
-                    text="; ".join(change.text for change in proof) or f"rule {rule.name}",
-                )
-            )
+            event = self._event(rule, old, node, now)
+            if rule.for_seconds:
+                due = now + timedelta(seconds=rule.for_seconds)
+                self._begun.setdefault(key, (due, event))
+            else:
+                self._told.add(key)
+                found.append(event)
         return found
 
-    def _holds(self, rule: NodeRule, node: Object) -> bool:
-        try:
-            return rule.holds(node)
-        except ExpressionError as error:
-            # A rule that cannot be asked must not pass for a healthy node.
-            text = f"node health rule {rule.name}: {error.message}"
-            self.broken_rules.setdefault(
-                rule.name, RunFailure(code="EXPRESSION_ERROR", message=text)
-            )
-            return False
+    def _lasting(self, now: datetime) -> list[NodeEvent]:
+        """Return what has lasted long enough by now."""
+        due = [key for key, (when, _) in self._begun.items() if when <= now]
+        self._told.update(due)
+        return [self._begun.pop(key)[1] for key in due]
+
+    def _event(self, rule: CompiledRule, old: Object, node: Object, now: datetime) -> NodeEvent:
+        proof = [c for c in changes(old, node) if self._rules.holds(rule, c.node)]
+        proof = proof or changes(old, node)
+        times = [change.at for change in proof if change.at]
+        return NodeEvent(
+            node=name_of(node),
+            at=max(min([*times, now]), self._since),
+            code=rule.code,
+            source=proof[0].source if proof else "node",
+            text="; ".join(change.text for change in proof) or f"rule {rule.name}",
+        )
 
 
 def changes(old: Object, new: Object) -> list[Change]:

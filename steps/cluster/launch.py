@@ -11,6 +11,8 @@ from catalog.reasons import BLAMING_KINDS, Effect, Kind, reason
 from steps.cluster.attempt import Attempt
 from steps.cluster.leases import Leases, duration_for, place_names
 from steps.cluster.names import GroupNames
+from steps.cluster.owner import workflow_start
+from steps.cluster.patience import Deadline
 from steps.cluster.stop import Stop, stopping
 from steps.cluster.store import ConfigMapStore
 from steps.cluster.times import Times
@@ -21,11 +23,18 @@ from steps.run.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
 from steps.store import RecordStore
 
 
-def launch(store: RecordStore, job: Job) -> JobResult:
+def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = None) -> JobResult:
     """Run a group and return its record, also when the step is told to stop meanwhile.
+
+    Args:
+        store: of the workflow.
+        job: what to run.
+        deadline_seconds: how long after the start of its workflow the certification must be over;
+            it bounds the waiting for other runs, for queues and between attempts too.
 
     Raises:
         InputError: the store is not that of a workflow, or an environment variable is wrong.
+        ClusterError: the API refused or did not answer.
     """
     if not isinstance(store, ConfigMapStore):
         hint = "write configmap:NAMESPACE/WORKFLOW, or give a --fleet"
@@ -37,46 +46,86 @@ def launch(store: RecordStore, job: Job) -> JobResult:
         f"{store.workflow}/{job.category}/{job.group.id}",
         store.owner,
         duration=duration_for(len(job.group.nodes)),
+        outage=times.outage,
     )
     limit = job.workload.options.get("maxConcurrent")
     places = place_names(store.workflow, job.category, int(limit.value) if limit else 0)
     with stopping() as stop:
         try:
-            missing = leases.take(job.group.nodes, places, stop.wait, times.poll)
-            if missing:
-                return _never_started(job, f"told to stop while it waited for {missing}")
-            return _attempts(store, replace(job, start=datetime.now(UTC)), times, stop)
+            deadline = _deadline(store, deadline_seconds)
+
+            def wait(seconds: float) -> bool:
+                return stop.wait(min(seconds, max(deadline.left, 0.0))) or deadline.over
+
+            missing = leases.take(job.group.nodes, places, wait, times.poll)
+            if missing or deadline.over:
+                return _never_started(job, missing, stop, deadline)
+            started = replace(job, start=datetime.now(UTC))
+            return _attempts(store, started, times, stop, deadline)
         finally:
             leases.release()
 
 
-def _attempts(store: ConfigMapStore, job: Job, times: Times, stop: Stop) -> JobResult:
+def _deadline(store: ConfigMapStore, seconds: float | None) -> Deadline:
+    if seconds is None:
+        return Deadline()
+    return Deadline(workflow_start(store.cluster, store.workflow), seconds)
+
+
+def _attempts(
+    store: ConfigMapStore, job: Job, times: Times, stop: Stop, deadline: Deadline
+) -> JobResult:
     while True:
-        result = _attempt(store, job, times, stop)
+        result = _attempt(store, job, times, stop, deadline)
         if stop or job.attempt >= MAX_ATTEMPTS or not worth_retrying(result.record):
             return result
         first = timedelta(seconds=times.backoff)
-        if stop.wait(wait_before_next(job.attempt, first).total_seconds()):
+        pause = wait_before_next(job.attempt, first).total_seconds()
+        if deadline.left <= pause:
+            return _told_too(result, deadline.failure("before the run could be tried again"))
+        if stop.wait(pause):
             return result
         job = replace(job, attempt=job.attempt + 1, start=datetime.now(UTC))
 
 
-def _never_started(job: Job, message: str) -> JobResult:
+def _told_too(result: JobResult, failure: RunFailure) -> JobResult:
+    """Add a failure that followed from the first."""
+    failures = (*result.record.failures, failure)
+    return JobResult(result.record.model_copy(update={"failures": failures}), result.logs)
+
+
+def _never_started(job: Job, missing: str | None, stop: Stop, deadline: Deadline) -> JobResult:
+    waited = f"while it waited for {missing}" if missing else "before it could start"
+    if stop:
+        outcome = RunOutcome.STOPPED
+        failure = RunFailure(code="INFRA_STOPPED", message=f"told to stop {waited}")
+    else:
+        outcome, failure = RunOutcome.TIMED_OUT, deadline.failure(waited)
     record = RunRecord(
         category=job.category,
         cohort=job.cohort,
         group=job.group,
         started=job.start,
         ended=datetime.now(UTC),
-        outcome=RunOutcome.STOPPED,
-        failures=(RunFailure(code="INFRA_STOPPED", message=message),),
+        outcome=outcome,
+        failures=(failure,),
     )
     return JobResult(record)
 
 
-def _attempt(store: ConfigMapStore, job: Job, times: Times, stop: Stop) -> JobResult:
+def _attempt(
+    store: ConfigMapStore, job: Job, times: Times, stop: Stop, deadline: Deadline
+) -> JobResult:
     names = GroupNames(store.workflow, job.category, job.group.id, job.attempt)
-    attempt = Attempt(store.cluster, job, names=names, owner=store.owner, times=times, stop=stop)
+    attempt = Attempt(
+        store.cluster,
+        job,
+        names=names,
+        owner=store.owner,
+        times=times,
+        stop=stop,
+        deadline=deadline,
+    )
     return _explained(job, attempt.run())
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from catalog.errors import ClusterError
-from steps.cluster.api import Cluster, ConflictError, NotFoundError, Object
+from steps.cluster.api import Cluster, ConflictError, NotFoundError, Object, RefusedError
 from steps.cluster.pods import metadata
 from steps.cluster.store import LABEL_WORKFLOW
 
@@ -43,6 +43,7 @@ class Leases:
         run: what holds them, for people; two runs of the same name follow each other.
         owner: owner reference; the leases go with the Workflow.
         duration: seconds without renewal after which a lease is free.
+        outage: seconds for which an API that does not answer is borne while we wait.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Leases:
         owner: Mapping[str, Any] | None,
         *,
         duration: float,
+        outage: float = 0.0,
     ) -> None:
         self._cluster = cluster
         self._workflow = workflow
@@ -63,6 +65,7 @@ class Leases:
         self._held: list[str] = []
         self._seen: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
+        self._outage = outage
         self._over = threading.Event()
         self._renewer = threading.Thread(target=self._renew, name="leases", daemon=True)
 
@@ -109,12 +112,22 @@ class Leases:
             self._held.clear()
 
     def _take_one(self, names: Sequence[str], wait: Callable[[float], bool], pause: float) -> bool:
+        answered = time.monotonic()
         while True:
-            for name in names:
-                if self._try(name):
-                    with self._lock:
-                        self._held.append(name)
-                    return True
+            try:
+                for name in names:
+                    if self._try(name):
+                        with self._lock:
+                            self._held.append(name)
+                        return True
+                answered = time.monotonic()
+            except RefusedError:
+                raise
+            except ClusterError:
+                if time.monotonic() - answered > self._outage:
+                    raise
+                # Holders could not renew meanwhile: their time begins anew.
+                self._seen.clear()
             if wait(pause):
                 return False
 
@@ -168,7 +181,7 @@ class Leases:
     def _holder_of(self, name: str) -> str:
         try:
             return str(self._cluster.get("Lease", name)["spec"].get("holderIdentity"))
-        except NotFoundError:
+        except ClusterError:
             return "nobody"
 
     def _lease(self, name: str) -> Object:

@@ -1,6 +1,8 @@
-"""Owner references: what a certification made goes when its Workflow goes."""
+"""The Workflow of a certification: what it owns goes when it goes, and its start is the clock's."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from steps.cluster.api import Cluster, NotFoundError, Object
 
@@ -22,3 +24,19 @@ def workflow_owner(cluster: Cluster, workflow: str) -> Object | None:
         "uid": found["metadata"]["uid"],
         "blockOwnerDeletion": False,
     }
+
+
+def workflow_start(cluster: Cluster, workflow: str) -> datetime | None:
+    """Return when a Workflow began to run, or None when it does not exist (any more).
+
+    As for Argo's own deadline, the time that it waited for its turn in a node pool does not count.
+
+    Raises:
+        ClusterError: the API refused or did not answer.
+    """
+    try:
+        found = cluster.get("Workflow", workflow)
+    except NotFoundError:
+        return None
+    text = (found.get("status") or {}).get("startedAt") or found["metadata"]["creationTimestamp"]
+    return datetime.fromisoformat(str(text))

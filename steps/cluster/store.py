@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from catalog.errors import RecordError
-from steps.cluster.api import Cluster, NotFoundError, Object
+from catalog.errors import ClusterError, RecordError
+from steps.cluster.api import Cluster, NotFoundError, Object, RefusedError
 from steps.documents import Document, Report, dump, load
 from steps.store import key_of, slug
 
@@ -26,6 +27,10 @@ PART_BYTES = 640 * 1024
 
 MAX_BYTES = 16 * 1024 * 1024
 """Most compressed bytes of one document; a log over it is cut in the middle by the launcher."""
+
+OUTAGE_SECONDS = 300.0
+"""An API server that does not answer is asked again for so long."""
+_RETRY_SECONDS = 2.0
 
 LABEL_WORKFLOW = "readiness/workflow"
 LABEL_KIND = "readiness/kind"
@@ -133,7 +138,22 @@ class ConfigMapStore:
             if number == 0:
                 body["metadata"]["annotations"][_PARTS] = str(len(parts))
                 body["metadata"]["annotations"][_DIGEST] = hashlib.sha256(packed).hexdigest()
-            self.cluster.apply(body)
+            self._apply(body)
+
+    def _apply(self, body: Object) -> None:
+        """Write an object; an API that is away for a while must not cost hours of measuring."""
+        end = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                self.cluster.apply(body)
+            except RefusedError:
+                raise
+            except ClusterError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     def _metadata(
         self, key: str, number: int, kind: str, category: str, *, lasting: bool

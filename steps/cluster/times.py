@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from catalog.errors import InputError, Place
+from steps.cluster.store import OUTAGE_SECONDS
 from steps.run.retry import FIRST_BACKOFF
 
 _VARIABLES = {
@@ -43,7 +44,7 @@ class Times:
     settle: float = 55.0
     cleanup: float = 90.0
     stopped_cleanup: float = 15.0
-    outage: float = 300.0
+    outage: float = OUTAGE_SECONDS
     last_words: float = 120.0
     backoff: float = FIRST_BACKOFF.total_seconds()
 

@@ -54,6 +54,7 @@ _DISRUPTIONS = {
     "TerminationByKubelet": "INFRA_EVICTED",
     "DeletionByPodGC": "INFRA_POD_LOST",
 }
+DEFAULT_SCHEDULER = "default-scheduler"
 _STARTED_BADLY = frozenset({"StartError", "ContainerCannotRun"})
 
 
@@ -97,9 +98,23 @@ def finished(job: Object) -> bool | None:
     return None
 
 
-def is_queued(job: Object) -> bool:
-    """True while a queue such as Kueue holds the Job back."""
-    return bool(job.get("spec", {}).get("suspend"))
+def is_queued(job: Object, pods: Iterable[Object] = ()) -> bool:
+    """True while a queue holds the Job or one of its pods back.
+
+    Kueue suspends the Job, or puts scheduling gates on its pods. Schedulers with queues of their
+    own (KAI, Run:ai, Volcano) leave a pod without a word until its turn comes.
+    """
+    if job.get("spec", {}).get("suspend"):
+        return True
+    return any(
+        pod.get("spec", {}).get("schedulingGates")
+        or (
+            pod.get("spec", {}).get("schedulerName") not in {None, "", DEFAULT_SCHEDULER}
+            and node_of(pod) is None
+            and not condition(pod, "PodScheduled")
+        )
+        for pod in pods
+    )
 
 
 def first_failure(pods: Iterable[Object]) -> RunFailure | None:
@@ -201,7 +216,9 @@ def waiting_failure(pod: Object, *, patience_over: bool) -> RunFailure | None:
         )
         if patience_over or hopeless:
             text = f"{reason}: image {container.get('image')}: {message}"
-            return RunFailure(code=_WAITING[reason], message=text, entity=place)
+            return RunFailure(
+                code=_WAITING[reason], message=text, entity=place, permanent=bool(hopeless)
+            )
     scheduled = condition(pod, "PodScheduled")
     if patience_over and scheduled.get("status") == "False":
         text = str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")
@@ -240,7 +257,13 @@ def refusal_code(message: str) -> str:
     if "exceeded quota" in message:
         return "INFRA_QUOTA"
     # Missing permissions of our own account; the objects themselves were never looked at.
-    return "INFRA_API" if "cannot create resource" in message else "INFRA_ADMISSION"
+    ours = "cannot create resource" in message or is_confused(message)
+    return "INFRA_API" if ours else "INFRA_ADMISSION"
+
+
+def is_confused(message: str) -> bool:
+    """True for a refusal by an API server that does not know its users or their roles (yet)."""
+    return message == "Unauthorized" or ": RBAC: " in message
 
 
 def exit_code(pods: Iterable[Object], container: str = TOOL) -> int | None:

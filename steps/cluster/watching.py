@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from catalog.certification import HealthRule
 from catalog.errors import ClusterError
-from catalog.health import node_rules
+from catalog.health import health_rules
+from catalog.health_rule import HealthRule
 from steps.cluster.api import Cluster, NotFoundError, RefusedError
+from steps.cluster.events import EventWatch
 from steps.cluster.health import NodeWatch
+from steps.cluster.patience import Deadline
 from steps.cluster.pods import of_role
 from steps.cluster.stop import Stop
 from steps.cluster.times import Times
-from steps.cluster.trouble import failed_before_loss, first_failure, name_of, place_of
+from steps.cluster.trouble import (
+    failed_before_loss,
+    first_failure,
+    name_of,
+    node_of,
+    place_of,
+)
 from steps.documents import Entity, NodeEvent, RunFailure, RunOutcome
 from steps.run.failures import hardware_failure
 from steps.run.job import Job
@@ -27,6 +35,12 @@ _FEW_NODES = 8
 """Up to so many nodes are read one by one; of more, the whole list."""
 _NODE_ROUNDS = 4
 """A whole list of nodes is read on every so-manieth look only."""
+_EVENT_ROUNDS = 10
+"""Events are read on every so-manieth look only: API servers search all of the cluster for them,
+for each of hundreds of groups, and what matters most stands on the nodes too."""
+
+
+_FLAPPED = "NODE_FLAPPED"
 
 
 class Ended(Exception):  # noqa: N818  (no error: how a run came to its end)
@@ -68,7 +82,7 @@ class Look:
 
 
 class Watcher:
-    """The eyes of one attempt.
+    """The eyes and ears of one attempt.
 
     Args:
         cluster: where it runs.
@@ -76,7 +90,9 @@ class Watcher:
         selector: label selector of its objects.
         times: waits.
         stop: whether the step was told to stop.
+        deadline: of the certification.
         since: when the attempt began.
+        hear: returns what the outputs say against nodes so far.
     """
 
     def __init__(
@@ -87,17 +103,24 @@ class Watcher:
         *,
         times: Times,
         stop: Stop,
+        deadline: Deadline,
         since: datetime,
+        hear: Callable[[], Sequence[NodeEvent]],
     ) -> None:
         self._cluster = cluster
         self._nodes = job.group.nodes
         self._selector = selector
         self._times = times
         self._stop = stop
-        rules = job.workload.options.get("nodeHealth")
-        own = [HealthRule.model_validate(rule) for rule in (rules.value if rules else None) or ()]
+        self._deadline = deadline
+        self._hear = hear
+        given = job.workload.options.get("nodeHealth")
+        own = [HealthRule.model_validate(rule) for rule in (given.value if given else None) or ()]
+        rules = health_rules(own)
         self.before = self._read_nodes()
-        self._watch = NodeWatch(node_rules(own), self.before, since)
+        self._watch = NodeWatch(rules, self.before, since)
+        self._events = EventWatch(cluster, rules, self._nodes, since)
+        self._found: list[NodeEvent] = []
         self._away_since: float | None = None
         self._looks = 0
         self._seen: dict[str, Object] = {}
@@ -105,27 +128,48 @@ class Watcher:
 
     @property
     def broken_rules(self) -> tuple[RunFailure, ...]:
-        """Failures of the user's node health rules themselves."""
-        return tuple(self._watch.broken_rules.values())
+        """Failures of the user's health rules themselves."""
+        return (*self._watch.broken_rules.values(), *self._events.broken_rules.values())
+
+    @property
+    def notes(self) -> tuple[NodeEvent, ...]:
+        """What was told of nodes and ends no run, such as Xids of the application."""
+        failed = {event.node for event in self._found}
+        notes = (*self._events.notes, *self._watch.notes)
+        return tuple(
+            note for note in _first_each(notes) if note.code != _FLAPPED or note.node not in failed
+        )
+
+    @property
+    def in_doubt(self) -> bool:
+        """True while something is wrong with a node that counts only if it lasts."""
+        return self._watch.in_doubt
+
+    @property
+    def omens(self) -> tuple[RunFailure, ...]:
+        """What explains the failure of a run that fails later."""
+        return tuple(self._events.omens)
 
     def pause(self) -> None:
         """Wait until the next look is due."""
-        self._stop.wait(self._times.poll)
+        self._stop.wait(min(self._times.poll, max(self._deadline.left, 0.0)))
 
-    def look(self) -> Look:
-        """Look at pods, Jobs and nodes.
+    def look(self, *, last: bool = False) -> Look:
+        """Look at pods, Jobs and nodes, and listen to the outputs.
+
+        Args:
+            last: nothing will be looked at after this, so everything is.
 
         Raises:
-            Ended: told to stop, a node has failed or vanished, a pod is broken or lost, or the API
-                was away for too long.
+            Ended: told to stop, the deadline has passed, a node has failed or vanished, a pod is
+                broken or lost, or the API was away for too long.
         """
-        if self._stop:
-            text = f"the run step was told to stop ({self._stop.reason})"
-            raise Ended(RunOutcome.STOPPED, RunFailure(code="INFRA_STOPPED", message=text))
+        self.check_time()
         try:
-            pods = self._cluster.find("Pod", self._selector)
+            # Jobs first: the pods of one that has ended have then ended too, with their exit codes.
             jobs = self._cluster.find("Job", self._selector)
-            self._look_at_nodes()
+            pods = self._cluster.find("Pod", self._selector)
+            self._look_at_nodes(pods, last=last)
         except ClusterError as error:
             self._bear(error)
             return self.last
@@ -140,6 +184,18 @@ class Watcher:
             raise Ended(RunOutcome.INFRASTRUCTURE, failure)
         return self.last
 
+    def check_time(self) -> None:
+        """Check that the run may go on.
+
+        Raises:
+            Ended: told to stop, or the deadline has passed.
+        """
+        if self._stop:
+            text = f"the run step was told to stop ({self._stop.reason})"
+            raise Ended(RunOutcome.STOPPED, RunFailure(code="INFRA_STOPPED", message=text))
+        if self._deadline.over:
+            raise Ended(RunOutcome.TIMED_OUT, self._deadline.failure("before the run had ended"))
+
     def events_about(self, name: str) -> list[Object]:
         """Return the events about an object, oldest first; none when they cannot be read."""
         try:
@@ -148,20 +204,27 @@ class Watcher:
             return []
         return sorted(found, key=lambda event: str(event.get("lastTimestamp") or ""))
 
-    def _look_at_nodes(self) -> None:
+    def _look_at_nodes(self, pods: Sequence[Object], *, last: bool) -> None:
         self._looks += 1
-        if len(self._nodes) > _FEW_NODES and self._looks % _NODE_ROUNDS:
-            return
-        nodes = self._read_nodes()
-        events = self._watch.look(nodes.values(), datetime.now(UTC))
-        if events:
-            failures = [hardware_failure(event) for event in events]
-            raise Ended(RunOutcome.HARDWARE, *failures, events=events)
-        for name in self._nodes:
-            if name not in nodes:
-                text = f"node {name} is no longer in the cluster"
-                gone = RunFailure(code="INFRA_NODE_GONE", message=text, entity=Entity(node=name))
-                raise Ended(RunOutcome.INFRASTRUCTURE, gone)
+        nodes = None
+        if last or len(self._nodes) <= _FEW_NODES or not self._looks % _NODE_ROUNDS:
+            nodes = self._read_nodes()
+        heard, now = list(self._hear()), datetime.now(UTC)
+        news = self._watch.look(nodes.values(), now) if nodes is not None else []
+        if last or heard or not self._looks % _EVENT_ROUNDS:
+            placed = {name_of(pod): str(node_of(pod)) for pod in pods if node_of(pod)}
+            news += self._events.look(placed)
+        # Outputs arrive one by one: what one says can be the echo of another's next line.
+        sure = last or bool(news) or bool(self._found)
+        self._found = _first_each([*self._found, *(_by(now, event) for event in (*news, *heard))])
+        if self._found and sure:
+            failures = [hardware_failure(event) for event in self._found]
+            raise Ended(RunOutcome.HARDWARE, *failures, events=self._found)
+        gone = () if nodes is None else [name for name in self._nodes if name not in nodes]
+        for name in gone:
+            text = f"node {name} is no longer in the cluster"
+            failure = RunFailure(code="INFRA_NODE_GONE", message=text, entity=Entity(node=name))
+            raise Ended(RunOutcome.INFRASTRUCTURE, failure)
 
     def _read_nodes(self) -> dict[str, Object]:
         if len(self._nodes) > _FEW_NODES:
@@ -192,9 +255,31 @@ class Watcher:
         return not self.last.launchers and failed_before_loss(self.last.workers)
 
     def _bear(self, error: ClusterError) -> None:
-        """Bear an API that is away for a while: what runs does not need it."""
+        """Bear an API that is away for a while: what runs does not need it.
+
+        Also one that refuses what it allowed before, as servers do that have just been restarted.
+        """
         now = time.monotonic()
         self._away_since = self._away_since or now
-        if isinstance(error, RefusedError) or now - self._away_since > self._times.outage:
-            failure = RunFailure(code="INFRA_API", message=str(error))
-            raise Ended(RunOutcome.INFRASTRUCTURE, failure) from error
+        if now - self._away_since > self._times.outage:
+            raise Ended(RunOutcome.INFRASTRUCTURE, api_failure(error)) from error
+
+
+def api_failure(error: ClusterError) -> RunFailure:
+    """Return the failure of a run that the API ended; a plain no stays a no."""
+    return RunFailure(
+        code="INFRA_API", message=str(error), permanent=isinstance(error, RefusedError)
+    )
+
+
+def _by(now: datetime, event: NodeEvent) -> NodeEvent:
+    """Return an event that has happened by now, also where its clock runs ahead of ours."""
+    return event.model_copy(update={"at": min(event.at, now)})
+
+
+def _first_each(events: Sequence[NodeEvent]) -> list[NodeEvent]:
+    """Return events in order of time, each code of a node once."""
+    found: dict[tuple[str, str], NodeEvent] = {}
+    for event in sorted(events, key=lambda event: event.at):
+        found.setdefault((event.node, event.code), event)
+    return list(found.values())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from catalog.bars import find_stage
+from catalog.bar_file import OwnBars, read_bars
 from catalog.certification import Certification
 from catalog.entry import find_entry
 from catalog.errors import InputError, Place
@@ -16,6 +16,7 @@ from catalog.profile import LoadedProfile, Profiles, load_profiles
 from catalog.quantity import parse_duration
 from catalog.resolved import Setting
 from catalog.source import Path_, Source
+from catalog.stages import find_stage
 from steps.detect.bounds import Cost, bounds_of
 from steps.detect.cohorts import CohortPlan
 from steps.detect.parts import PartMaker, PartPlan
@@ -34,6 +35,7 @@ def make_plan(
     source_note: str | None = None,
     text: Source | None = None,
     profiles: Sequence[Path] = (),
+    bars: Sequence[Source] = (),
     resource_slices: Sequence[Mapping[str, Any]] = (),
     pods: Sequence[Mapping[str, Any]] = (),
 ) -> Plan:
@@ -46,6 +48,7 @@ def make_plan(
         source_note: further words on that, for the head of reports.
         text: where the certification was read, for lines in origins and errors.
         profiles: profile files of the user's own.
+        bars: documents of kind Bars of the user's own.
         resource_slices: ResourceSlice objects, which tell GPUs that have no label.
         pods: pods of the cluster, which tell GPUs in use and versions of node software.
 
@@ -59,6 +62,7 @@ def make_plan(
     find_stage(spec.stage, where.place(("spec", "stage")))
     check_options(certification, text)
     known = load_profiles(profiles)
+    own_bars = read_bars(bars, known)
     given = [spec, *(category.options for category in spec.categories)]
     found = survey(
         nodes,
@@ -72,7 +76,11 @@ def make_plan(
     )
     _check_topology_keys(certification, found.cohorts, where)
     planned = [
-        _category(certification, index, found.cohorts, known, text)
+        _category(
+            *(certification, index, found.cohorts, known, text),
+            own_bars=own_bars,
+            recorded=source == "recorded",
+        )
         for index in range(len(spec.categories))
     ]
     excluded = [*found.excluded, *(item for _, _, parts in planned for item in _excluded(parts))]
@@ -146,13 +154,21 @@ def _category(
     cohorts: Sequence[CohortPlan],
     profiles: Profiles,
     text: Source | None,
+    *,
+    own_bars: OwnBars,
+    recorded: bool,
 ) -> tuple[PlannedCategory, list[Cost], list[PartPlan]]:
     entry = find_entry(certification.spec.categories[index].id)
     options = merge_options(entry, certification, index, text)
     scale = str(_value(options, "testScale", None) or entry.scale)
     isolate = bool(_value(options, "isolate", default=False))
     limit = int(_value(options, "maxConcurrent", 0))
-    maker = PartMaker(entry, certification, index, profiles, text, isolate=isolate)
+    maker = PartMaker(
+        *(entry, certification, index, profiles, text),
+        own_bars=own_bars,
+        isolate=isolate,
+        recorded=recorded,
+    )
     made = [maker.make(cohort) for cohort in cohorts]
     repeats = int(_value(options, "repeatCount", 1))
     number = repeats * sum(len(part.drafts) for part in made)

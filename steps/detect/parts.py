@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from catalog.bars import Hardware, bars_for
+from catalog.bar_file import OwnBars
+from catalog.bars import bars_for
 from catalog.certification import Certification
 from catalog.entry import Entry
+from catalog.hardware import hardware_of_workload
 from catalog.profile import Profiles
 from catalog.resolve import (
     Prepared,
@@ -63,14 +66,18 @@ class PartMaker:
         profiles: Profiles,
         source: Source | None,
         *,
+        own_bars: OwnBars,
         isolate: bool,
+        recorded: bool,
     ) -> None:
         self.entry = entry
         self.certification = certification
         self.index = index
         self.profiles = profiles
+        self.own_bars = own_bars
         self.source = source
         self.isolate = isolate
+        self.recorded = recorded
 
     def make(self, cohort: CohortPlan) -> PartPlan:
         """Plan the category on a cohort; every node ends in a draft or in ``excluded``."""
@@ -95,7 +102,8 @@ class PartMaker:
             return part
         size = max(len(draft.nodes) for draft in part.drafts)
         part.workload = resolve_workload(prepared, size)
-        part.bars = self._bars(part.workload, part.drafts, cohort)
+        part.bars = self._bars(part.workload, part.drafts, cohort, prepared.scale)
+        part.notes += [f"{cohort.cohort.id}: {note}" for note in _unprovable(part)]
         return part
 
     def _exclude(self, part: PartPlan, node: Observed | str, code: str, message: str) -> None:
@@ -240,25 +248,49 @@ class PartMaker:
         return cohort.profile.profile.topology_key if cohort.profile else None
 
     def _bars(
-        self, workload: Workload, drafts: Sequence[Draft], cohort: CohortPlan
+        self,
+        workload: Workload,
+        drafts: Sequence[Draft],
+        cohort: CohortPlan,
+        scale: str,
     ) -> tuple[BarSet, ...]:
-        sizes = {len(draft.nodes) for draft in drafts}
-        if self.isolate and max(sizes) > 1:
-            sizes |= {1, 2}
-        hardware = Hardware(
+        hardware = hardware_of_workload(
+            workload,
             platform=cohort.cohort.platform,
             instance_type=cohort.cohort.instance_type,
             gpu_architecture=cohort.cohort.gpu_architecture,
-            gpus_per_node=int(workload.gpus_per_node.value),
             profile=cohort.cohort.profile,
         )
+        key = cohort.profile.profile.topology_key if cohort.profile else None
+        domain_of = {node.name: node.labels.get(key or "") for node in cohort.nodes}
+        members: dict[int, list[tuple[str, ...]]] = defaultdict(list)
+        for draft in drafts:
+            members[len(draft.nodes)].append(draft.nodes)
+        if self.isolate and max(members) > 1:
+            # Any two nodes may become a pair.
+            everybody = tuple(node for draft in drafts for node in draft.nodes)
+            members[1] += []
+            members[2].append(everybody)
         found = []
-        for size in sorted(sizes):
+        for size, groups in sorted(members.items()):
+            inside = all(_in_one_domain(group, domain_of) for group in groups)
             bars, missing = bars_for(
-                self.entry, self.certification.spec.stage, hardware, size, workload.options
+                self.entry,
+                self.certification.spec.stage,
+                replace(hardware, one_domain=inside),
+                size,
+                workload.options,
+                scale=scale,
+                own=self.own_bars,
+                recorded=self.recorded,
             )
             found.append(BarSet(nodes=size, bars=bars, missing=missing))
         return tuple(found)
+
+
+def _in_one_domain(nodes: Sequence[str], domain_of: Mapping[str, str | None]) -> bool:
+    """Say that no two of the nodes are known to be in different domains."""
+    return len({domain_of[node] for node in nodes if domain_of.get(node)}) < 2
 
 
 def _unused(prepared: Prepared, nodes: int) -> Iterator[str]:
@@ -270,6 +302,14 @@ def _unused(prepared: Prepared, nodes: int) -> Iterator[str]:
         yield f"minGroupSize {smallest.value} is for testScale diagnose, not {prepared.scale}"
     elif smallest.value > nodes:
         yield f"minGroupSize {smallest.value} is above the {nodes} usable nodes: one group"
+
+
+def _unprovable(part: PartPlan) -> Iterator[str]:
+    """Say that a bar asks for a repetition that the certification has switched off."""
+    cycles = part.workload.options.get("numCycles") if part.workload else None
+    asked = any(bar.key == "cycleSpread" for bars in part.bars for bar in bars.bars)
+    if cycles is not None and cycles.value == 1 and asked:
+        yield "numCycles 1 shows no cycleSpread, which this stage asks for"
 
 
 def _lacking(node: Observed, requests: Mapping[str, int]) -> str | None:

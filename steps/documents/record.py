@@ -67,11 +67,13 @@ class RunFailure(Model):
         code: INFRA_*, WorkloadFailed, JobTimedOut, …
         message: for people; carries the scheduler's or kubelet's own words where there are any.
         entity: the place it was seen at; a place, not a culprit.
+        permanent: trying again cannot help, although failures of this code often heal.
     """
 
     code: str
     message: str
     entity: Entity | None = None
+    permanent: bool = False
 
 
 class RunRecord(Document):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from catalog.model import Model
 from catalog.reasons import Effect, Kind
+from catalog.resolved import BarKind, Scope
 from steps.documents.base import Document
 from steps.documents.measurements import Entity, Evidence, Figure
 from steps.documents.plan import Group
@@ -53,7 +54,14 @@ class ExpressionResult(Model):
         values: the values it used.
         message: why it could not be evaluated.
         source: where the bar comes from.
-        code: the detail code that a false result gives.
+        code: the detail code of a false result; of one that could not be evaluated, why.
+        scope: what it was evaluated for.
+        subject: the GPU or row that the numbers are of: ``GPU 3``, ``8M, cycle 2``, ``step 41``.
+        entity: node and GPU, where the result is about one.
+        times: on how many GPUs or rows it came out so.
+        evidence: lines of the output from which the decisive figures came.
+        rule: the rule that set the bar, with file and line where known.
+        kind: where the height of the bar comes from; ``derived`` bars rest on physics alone.
     """
 
     key: str
@@ -64,6 +72,18 @@ class ExpressionResult(Model):
     message: str | None = None
     source: str | None = None
     code: str = "ThresholdViolation"
+    scope: Scope = "group"
+    subject: str | None = None
+    entity: Entity | None = None
+    times: int = 1
+    evidence: tuple[Evidence, ...] = ()
+    rule: str | None = None
+    kind: BarKind = "rule"
+
+    @property
+    def statement(self) -> str:
+        """The expression with its numbers, behind what they are of: ``GPU 3: 12.4 >= 20``."""
+        return f"{self.subject}: {self.with_values}" if self.subject else self.with_values
 
 
 class GroupVerdict(Model):

@@ -21,6 +21,8 @@ from steps.documents import (
     RunRecord,
     Verdict,
 )
+from steps.evaluate.comparison import flips
+from steps.evaluate.expressions import PEER_NAMES
 from steps.evaluate.group import event_reason
 from steps.evaluate.reasons import effect_of, give, worst_first
 
@@ -60,7 +62,7 @@ def standing(groups: Iterable[GroupVerdict], records: Iterable[RunRecord]) -> St
             codes = {item.code for item in known}
             new = tuple(item for item in reasons if item.code not in codes)
             failed[node] = (verdict.group.id, (*known, *new))
-    good = _good(verdicts, failed)
+    good = _good(verdicts, failed, _doubts(verdicts))
     # Later pairs have partners that are known good, so they are the plainer proof.
     for verdict in reversed(verdicts):
         guilty = _pair_guilt(verdict, good, failed)
@@ -118,6 +120,7 @@ def judge_category(
         for verdict in unexplained
         if len(verdict.group.nodes) > 1 and all(node in now.good for node in verdict.group.nodes)
     ]
+    reasons += [give("SETTINGS_DIFFER", line) for line in flips((v.group.id, v) for v in measured)]
     return Verdict(
         category=category,
         outcome=outcome,
@@ -199,14 +202,36 @@ def _named(verdict: GroupVerdict) -> dict[str, tuple[ReasonGiven, ...]]:
     return named
 
 
-def _good(verdicts: list[GroupVerdict], failed: Mapping[str, object]) -> dict[str, str]:
-    """Return nodes that passed: in a pair run, or in a group whose repeats all passed."""
+def _doubts(verdicts: list[GroupVerdict]) -> dict[str, set[str]]:
+    """Return the comparisons with peers that were false of each node's planned groups."""
+    doubts: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        false = {
+            item.expression
+            for item in verdict.expressions
+            if item.outcome is Outcome.FAIL and any(name in item.expression for name in PEER_NAMES)
+        }
+        if false and verdict.group.purpose == "measure":
+            for node in verdict.group.nodes:
+                doubts.setdefault(node, set()).update(false)
+    return doubts
+
+
+def _good(
+    verdicts: list[GroupVerdict], failed: Mapping[str, object], doubts: Mapping[str, set[str]]
+) -> dict[str, str]:
+    """Return nodes that passed: in a pair run, or in a group whose repeats all passed.
+
+    A pair clears its nodes only of what it was asked: one that had too few peers says nothing about
+    a group that falls short of its peers.
+    """
     good: dict[str, str] = {}
     spoiled = {v.group.nodes for v in verdicts if v.outcome is not Outcome.PASS}
     for verdict in sorted(verdicts, key=lambda v: v.group.purpose == "measure"):
         if verdict.outcome is Outcome.PASS and verdict.group.nodes not in spoiled:
+            asked = {item.expression for item in verdict.expressions}
             for node in verdict.group.nodes:
-                if node not in failed:
+                if node not in failed and doubts.get(node, set()) <= asked:
                     good.setdefault(node, verdict.group.id)
     return good
 

@@ -25,9 +25,13 @@ from steps.documents import (
     ReasonGiven,
     RunOutcome,
     RunRecord,
+    TrainingStep,
 )
-from steps.evaluate.expressions import explain, judge_bars
+from steps.evaluate.context import Context
+from steps.evaluate.expressions import explain
+from steps.evaluate.peers import PeerClass
 from steps.evaluate.reasons import effect_of, from_finding, give, worst_first
+from steps.evaluate.scopes import LeftOut, RunJudge
 
 _UNREAD = {
     Completeness.CUT_OFF: "LOG_TRUNCATED",
@@ -44,6 +48,9 @@ _ENDED = {
 }
 
 
+NOTHING_KNOWN = Context()
+
+
 def judge_group(
     group: Group,
     tool: str,
@@ -52,6 +59,8 @@ def judge_group(
     record: RunRecord | None,
     measurements: Measurements | None,
     problems: Iterable[tuple[str, str]] = (),
+    context: Context = NOTHING_KNOWN,
+    peers: PeerClass | None = None,
 ) -> GroupVerdict:
     """Judge one run.
 
@@ -62,12 +71,18 @@ def judge_group(
         record: what the launcher saw; None when no record arrived.
         measurements: what the output says; None when it was never parsed.
         problems: codes of the plan that make every verdict inconclusive, with messages.
+        context: what expressions may know besides figures.
+        peers: the runs of the same kind, this one among them.
     """
     planned = [give(code, message, group=group.id) for code, message in problems]
     seen = _of_record(record) if record else [give("RESULT_MISSING", group=group.id)]
     if record is not None and measurements is None and not seen:
         seen.append(give("RESULT_MISSING", "the output was not parsed", group=group.id))
-    verdict = judge_output(group, tool, bars, measurements, known=planned, seen=seen)
+    if record is not None and measurements is not None:
+        seen += [*_without_parts(record, measurements), *_without_end(measurements, group)]
+    verdict = judge_output(
+        group, tool, bars, measurements, known=planned, seen=seen, context=context, peers=peers
+    )
     if record is None:
         return verdict
     seconds = (record.ended - record.started).total_seconds()
@@ -82,6 +97,8 @@ def judge_output(
     *,
     known: Iterable[ReasonGiven] = (),
     seen: Iterable[ReasonGiven] = (),
+    context: Context = NOTHING_KNOWN,
+    peers: PeerClass | None = None,
 ) -> GroupVerdict:
     """Judge what an output says.
 
@@ -92,6 +109,8 @@ def judge_output(
         measurements: what the output says.
         known: reasons that stand whatever the output says.
         seen: reasons of the run itself; an inconclusive one means that the output is not whole.
+        context: what expressions may know besides figures.
+        peers: the runs of the same kind, this one among them; None where there are no others.
     """
     reasons = [*known, *(give(code, message, group=group.id) for code, message in bars.missing)]
     found = list(seen)
@@ -109,11 +128,18 @@ def judge_output(
             if not (item.code == "EXIT_CODE_NONZERO" and "WorkloadFailed" in codes)
             and not any((item.code, entity.node) in told for entity in item.entities)
         ]
-        expressions = judge_bars(bars.bars, measurements.figures, tool)
+        judge = RunJudge(group, measurements, tool, context, peers)
+        judged = [judge.judge(bar) for bar in bars.bars]
+        expressions = tuple(one for some in judged if not isinstance(some, LeftOut) for one in some)
+        reasons += [
+            give("BAR_LEFT_OUT", str(some), group=group.id)
+            for some in judged
+            if isinstance(some, LeftOut) and some.why
+        ]
         # A figure of half a run may still change, so it proves nothing either way.
         complete = not any(item.effect is Effect.INCONCLUSIVE for item in found)
         found += _of_expressions(expressions, group, complete=complete)
-    if not bars.bars and not bars.missing:
+    if not bars.missing and (not bars.bars or (measurements is not None and not expressions)):
         reasons.append(give("NO_THRESHOLD", group=group.id))
     ordered = worst_first([*reasons, *found])
     return GroupVerdict(
@@ -171,6 +197,33 @@ def _of_record(record: RunRecord) -> list[ReasonGiven]:
     return reasons
 
 
+def _without_parts(record: RunRecord, measurements: Measurements) -> list[ReasonGiven]:
+    """Find outputs of which the launcher lost a part, in whose rest nothing shows it."""
+    lost = [log.name for log in record.logs if log.truncated and log.role == "output"]
+    if not lost or measurements.completeness is not Completeness.COMPLETE:
+        return []
+    message = f"the launcher could not keep all of {', '.join(lost)}"
+    return [give("LOG_TRUNCATED", message, group=record.group.id)]
+
+
+def _without_end(measurements: Measurements, group: Group) -> list[ReasonGiven]:
+    """Find a training log that ends before its last step, and does not say why.
+
+    The tool ended well, so what follows was lost. Of an output without a record that is not asked:
+    people judge excerpts.
+    """
+    last = measurements.rows[-1] if measurements.rows else None
+    if (
+        measurements.completeness is not Completeness.COMPLETE
+        or not isinstance(last, TrainingStep)
+        or last.total_steps is None
+        or "end" in measurements.facts
+    ):
+        return []
+    message = f"the log stops at step {last.step} of {last.total_steps}"
+    return [give("LOG_TRUNCATED", message, group=group.id)]
+
+
 def _of_measurements(measurements: Measurements, group: Group) -> list[ReasonGiven]:
     reasons = [from_finding(finding, group.id) for finding in measurements.findings]
     stops = {Effect.FAIL, Effect.INCONCLUSIVE}
@@ -194,12 +247,20 @@ def _of_expressions(
 ) -> list[ReasonGiven]:
     reasons = []
     for item in expressions:
-        if item.outcome is Outcome.FAIL:
-            data_only = reason(item.code).kind is Kind.DATA
-            effect = Effect.FAIL if complete and not data_only else Effect.INCONCLUSIVE
-            reasons.append(give(item.code, explain(item), effect=effect, group=group.id))
-        elif item.outcome is Outcome.INCONCLUSIVE:
-            absent = item.message is not None and "not measured" in item.message
-            code = "FIGURE_MISSING" if absent else "EXPRESSION_ERROR"
-            reasons.append(give(code, explain(item), group=group.id))
+        if item.outcome is Outcome.PASS:
+            continue
+        effect = Effect.INCONCLUSIVE
+        # A code of the data, such as TRAIN_TOO_FEW_STEPS, says that nothing is proven.
+        if item.outcome is Outcome.FAIL and complete and reason(item.code).kind is not Kind.DATA:
+            effect = Effect.FAIL
+        reasons.append(
+            give(
+                item.code,
+                explain(item),
+                effect=effect,
+                entities=(item.entity,) if item.entity else (),
+                evidence=item.evidence,
+                group=group.id,
+            )
+        )
     return reasons

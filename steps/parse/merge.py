@@ -165,7 +165,10 @@ def combine(measurements: Sequence[Measurements]) -> Measurements:
     ranks = _merged_ranks(item.ranks for item in (main, *measurements))
     return main.model_copy(
         update={
-            "files": tuple(dict.fromkeys(file for item in measurements for file in item.files)),
+            # The output that the figures and rows are of stands first.
+            "files": tuple(
+                dict.fromkeys(file for item in (main, *measurements) for file in item.files)
+            ),
             "completeness": completeness,
             "findings": _tidy(findings, ranks, ParseContext()),
             "ranks": ranks,

@@ -62,7 +62,7 @@ def judge(store: RecordStore, category: str) -> Verdict:
     """Judge a category by everything that is in the store."""
     plan = require_plan(store)
     planned = planned_category(plan, category)
-    verdict = evaluate(plan, planned, collect_runs(store, planned))
+    verdict = evaluate(plan, planned, collect_runs(store, planned), store.get_log)
     store.put(verdict, category)
     return verdict
 

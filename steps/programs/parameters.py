@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.bar_file import KIND
 from catalog.errors import InputError, Place
 from catalog.source import Source, only_mapping, parse_documents
 
@@ -44,10 +45,15 @@ class Parameters:
 def with_parameters(text: str, given: Parameters) -> Source:
     """Return the certification with the parameters laid over it.
 
+    Args:
+        text: the certification; documents of kind Bars beside it are left to `bars_in`.
+        given: the parameters.
+
     Raises:
         InputError: the text is no YAML mapping, or a parameter is malformed.
     """
-    source = only_mapping(parse_documents(text, NAME), NAME) if text.strip() else Source(NAME, {})
+    rest = [document for document in parse_documents(text, NAME) if not _is_bars(document)]
+    source = only_mapping(rest, NAME) if rest else Source(NAME, {})
     data = copy.deepcopy(source.data)
     data.setdefault("kind", "Certification")
     metadata, spec = _mapping(data, "metadata"), _mapping(data, "spec")
@@ -73,6 +79,19 @@ def with_parameters(text: str, given: Parameters) -> Source:
     if wanted:
         spec["categories"] = _categories(spec.get("categories"), wanted)
     return Source(source.file, data, source.lines)
+
+
+def bars_in(text: str) -> list[Source]:
+    """Return the documents of kind Bars that stand beside the certification.
+
+    Raises:
+        InputError: the text is no YAML.
+    """
+    return [document for document in parse_documents(text, NAME) if _is_bars(document)]
+
+
+def _is_bars(document: Source) -> bool:
+    return isinstance(document.data, dict) and document.data.get("kind") == KIND
 
 
 def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from catalog.certification import Certification, parse_certification
 from catalog.source import Source
 from steps.detect.core import make_plan
 from steps.documents import Plan
-from steps.programs.parameters import Parameters, with_parameters
+from steps.programs.parameters import Parameters, bars_in, with_parameters
 from steps.run.fleet import Fleet, load_fleet
 from steps.store import RecordStore
 
@@ -20,11 +20,12 @@ def plan_for(
     *,
     text: Source | None = None,
     profiles: Iterable[Path] = (),
+    bars: Iterable[Source] = (),
 ) -> Plan:
     """Plan a certification on the nodes of a fleet.
 
     Raises:
-        InputError: the certification or a profile file asks for something that cannot be.
+        InputError: the certification, a profile or a bar file asks for something that cannot be.
     """
     return make_plan(
         certification,
@@ -33,6 +34,7 @@ def plan_for(
         source_note=fleet.note,
         text=text,
         profiles=tuple(profiles),
+        bars=tuple(bars),
         pods=fleet.pods(),
     )
 
@@ -47,7 +49,8 @@ def detect_step(
 
     Args:
         store: the record store.
-        text: the certification as YAML; may be empty when the parameters say enough.
+        text: the certification as YAML, and bars of the user's own as further documents; may be
+            empty when the parameters say enough.
         given: single parameters that replace parts of the text.
         fleet: a fleet file; None asks the cluster.
 
@@ -63,8 +66,9 @@ def detect_step(
         return known, bool(known.annotations.get("parallelCategories"))
     source = with_parameters(text, given or Parameters())
     certification = parse_certification(source)
+    bars = bars_in(text)
     if fleet is not None:
-        plan = plan_for(certification, load_fleet(fleet), text=source)
+        plan = plan_for(certification, load_fleet(fleet), text=source, bars=bars)
     else:
         # Only here, so that the laptop needs no kubernetes client.
         from steps.cluster.api import Cluster  # noqa: PLC0415
@@ -76,6 +80,7 @@ def detect_step(
             found.nodes,
             source="cluster",
             text=source,
+            bars=bars,
             resource_slices=found.resource_slices,
             pods=found.pods,
         )

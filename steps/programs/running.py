@@ -9,6 +9,7 @@ from catalog.errors import InputError, ReadinessError, RecordError
 from catalog.resolve import for_group
 from steps.documents import (
     Group,
+    Plan,
     PlannedPart,
     RunFailure,
     RunOutcome,
@@ -45,7 +46,7 @@ def run_step(
         start=datetime.now(UTC),
     )
     try:
-        result = load_fleet(fleet).run(job) if fleet else _on_cluster(store, job)
+        result = load_fleet(fleet).run(job) if fleet else _on_cluster(store, plan, job)
     except InputError:
         raise
     except ReadinessError as error:
@@ -64,11 +65,11 @@ def _keep(store: RecordStore, result: JobResult) -> RunRecord:
         return keep_run(store, JobResult(record))
 
 
-def _on_cluster(store: RecordStore, job: Job) -> JobResult:
+def _on_cluster(store: RecordStore, plan: Plan, job: Job) -> JobResult:
     # Only here, so that the laptop needs no kubernetes client.
     from steps.cluster.launch import launch  # noqa: PLC0415
 
-    return launch(store, job)
+    return launch(store, job, deadline_seconds=plan.bounds.deadline_seconds)
 
 
 def _broken(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from steps.documents import Entity, NodeEvent, RunFailure
+from catalog.entry import Tool
+from steps.documents import Entity, Group, NodeEvent, RunFailure
 
 
 def hardware_failure(event: NodeEvent) -> RunFailure:
@@ -12,3 +13,15 @@ def hardware_failure(event: NodeEvent) -> RunFailure:
         message=f"{event.source}: {event.text}",
         entity=Entity(node=event.node),
     )
+
+
+def timeout_failure(tool: Tool, group: Group, message: str) -> RunFailure:
+    """Return the failure of a run that did not end within its timeout.
+
+    A diagnostic that hangs says something about its one node, if nothing certain; of a group that
+    does not end, nobody knows whom it waits for.
+    """
+    if tool == "dcgm" and len(group.nodes) == 1:
+        entity = Entity(node=group.nodes[0])
+        return RunFailure(code="DCGM_TIMEOUT", message=message, entity=entity)
+    return RunFailure(code="JobTimedOut", message=message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from catalog.bars import Hardware
+from catalog.hardware import Hardware
 from catalog.resolved import Workload
 from steps.documents import Group, RunRecord
 

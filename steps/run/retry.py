@@ -21,4 +21,7 @@ def wait_before_next(attempt: int, first: timedelta = FIRST_BACKOFF) -> timedelt
 
 def worth_retrying(record: RunRecord) -> bool:
     """Say whether the first cause is of a kind that can heal; a measured failure never is."""
-    return bool(record.failures) and reason(record.failures[0].code).heals
+    if not record.failures:
+        return False
+    first = record.failures[0]
+    return reason(first.code).heals and not first.permanent

@@ -101,14 +101,13 @@ class FakeCluster(Cluster):
             self._maybe_away()
             self._tick()
         found = [item for item in self.of(kind) if _selected(item, selector)]
-        if field_selector:
-            name = field_selector.partition("involvedObject.name=")[2]
-            found = [item for item in found if item["involvedObject"]["name"] == name]
-        return copy.deepcopy(found)
+        return copy.deepcopy(_of_fields(found, field_selector))
 
     def find_everywhere(self, kind: str, field_selector: str = "") -> list[Object]:
         self._maybe_away()
-        return copy.deepcopy(self.of(kind))
+        if kind in self.refusals:
+            raise self.refusals[kind]
+        return copy.deepcopy(_of_fields(self.of(kind), field_selector))
 
     def create(self, body: Mapping[str, Any]) -> Object:
         item = copy.deepcopy(dict(body))
@@ -226,17 +225,31 @@ def end_pod(pod: Object, code: int, **ended: Any) -> None:
     pod["status"]["containerStatuses"][0]["state"] = state
 
 
-def event(about: str, reason: str, message: str) -> Object:
+def event(about: str, reason: str, message: str, kind: str = "Job", **fields: Any) -> Object:
+    """Return a warning about an object; the same name, so that repeats replace each other."""
     when = datetime.now(UTC).isoformat()
     return {
         "kind": "Event",
         "metadata": {"name": f"{about}.{reason}"},
         "type": "Warning",
-        "involvedObject": {"name": about},
+        "involvedObject": {"kind": kind, "name": about},
+        "source": {"component": "test-agent"},
         "reason": reason,
         "message": message,
         "lastTimestamp": when,
-    }
+    } | fields
+
+
+def _of_fields(items: list[Object], selector: str) -> list[Object]:
+    wanted = dict(part.split("=") for part in selector.split(",") if part)
+    return [
+        item
+        for item in items
+        if all(
+            (item["involvedObject"] if "." in name else item).get(name.rpartition(".")[2]) == value
+            for name, value in wanted.items()
+        )
+    ]
 
 
 def _selected(item: Object, selector: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from catalog.errors import ClusterError, InputError
 from steps.cluster import clean
+from steps.cluster.api import Object, RefusedError
 from steps.cluster.cleanup import everything_of, remove
 from steps.cluster.names import GroupNames
 from steps.cluster.store import ConfigMapStore
@@ -75,6 +76,22 @@ def test_removal_bears_an_api_that_is_away_for_a_moment(cluster: FakeCluster) ->
 
     assert remove(cluster, everything_of("certify"), 5, sleep) == []
     assert len(calls) >= 1
+
+
+def test_kind_that_the_account_may_not_read_is_none_of_ours() -> None:
+    class Strict(FakeCluster):
+        forbidden = "ComputeDomain"
+
+        def find(self, kind: str, *words: str, **more: str) -> list[Object]:
+            if kind == self.forbidden:
+                raise RefusedError(f"{kind} is forbidden")
+            return super().find(kind, *words, **more)
+
+    strict = Strict()
+    strict.put(thing("Secret"))
+    assert remove(strict, everything_of("certify"), 5) == []
+    strict.forbidden = "Pod"
+    assert remove(strict, everything_of("certify"), 0) == ["Pod: Pod is forbidden"]
 
 
 def test_api_that_stays_away_is_told(cluster: FakeCluster) -> None:

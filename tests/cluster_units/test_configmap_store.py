@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import RecordError
+from catalog.errors import ClusterError, RecordError
 from steps.cluster import store as module
+from steps.cluster.api import Object, RefusedError
 from steps.cluster.store import PART_BYTES, ConfigMapStore
 from steps.documents import Plan, Report, RunRecord
 from steps.programs.runs import keep_run
@@ -166,3 +167,23 @@ def test_workflows_of_one_namespace_do_not_see_each_other(cluster: FakeCluster) 
 def test_run_is_kept_with_its_output(store: ConfigMapStore) -> None:
     kept = keep_run(store, JobResult(record(WHOLE)))
     assert store.get(RunRecord, kept.category, kept.group.id) == kept
+
+
+def test_document_is_written_when_the_api_is_back(
+    store: ConfigMapStore, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [ClusterError("connection refused"), ClusterError("HTTP 500")]
+    apply = cluster.apply
+
+    def flaky(body: Object) -> Object:
+        if answers:
+            raise answers.pop()
+        return apply(body)
+
+    monkeypatch.setattr("steps.cluster.store._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(cluster, "apply", flaky)
+    store.put_log("a-output.log", b"42")
+    assert store.get_log("a-output.log") == b"42"
+    answers.append(RefusedError("configmaps is forbidden"))
+    with pytest.raises(RefusedError):
+        store.put_log("b-output.log", b"42")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from catalog.certification import HealthRule
 from catalog.errors import ExpressionError
-from catalog.health import compile_rule, default_rules, node_rules
+from catalog.health import compile_rule, default_rules, health_rules
+from catalog.health_rule import HealthRule
 from steps.cluster.health import NodeWatch
 from tests.cluster_units.fake import node
 
@@ -30,7 +30,7 @@ def with_taint(key: str, **more: str) -> dict[str, Any]:
 
 
 def look(before: dict[str, Any], after: dict[str, Any], *rules: HealthRule) -> list[Any]:
-    watch = NodeWatch(node_rules(rules), {"gpu-a": before}, SINCE)
+    watch = NodeWatch(health_rules(rules), {"gpu-a": before}, SINCE)
     assert watch.look([before], SINCE) == []
     return watch.look([after], NOW)
 
@@ -108,8 +108,16 @@ def test_default_rules_see_what_health_agents_write(
         with_condition("DCGMError", "True"),
         with_taint("nvidia.com/gpu", value="present"),
         with_taint("example.com/team"),
+        node(
+            "gpu-a",
+            unschedulable=True,
+            taints=[{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}],
+        ),
     ],
-    ids=["same", "pressure", "healthy", "eks-healthy", "monitor-failed", "gpu-taint", "team-taint"],
+    ids=[
+        *("same", "pressure", "healthy", "eks-healthy", "monitor-failed", "gpu-taint"),
+        *("team-taint", "autoscaler-takes-it-away"),
+    ],
 )
 def test_what_says_nothing_against_a_node_is_no_event(after: dict[str, Any]) -> None:
     assert look(node("gpu-a"), after) == []
@@ -159,11 +167,33 @@ def test_lost_heartbeat_is_told_in_the_controllers_words() -> None:
         "reason": "NodeStatusUnknown",
         "message": "Kubelet stopped posting node status.",
     }
-    (event,) = look(node("gpu-a"), after)
-    assert event.code == "NODE_NOT_READY"
+    watch = NodeWatch(default_rules(), {"gpu-a": node("gpu-a")}, SINCE)
+    assert watch.look([after], NOW) == []
+    (event,) = watch.look([after], NOW + timedelta(seconds=31))
+    assert (event.code, event.at) == ("NODE_NOT_READY", NOW)
+    assert (watch.notes, watch.in_doubt) == ([], False)
     assert event.text == (
         "Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status."
     )
+
+
+def test_kubelet_that_restarts_is_only_noted() -> None:
+    after = node("gpu-a")
+    after["status"]["conditions"][0] |= {
+        "status": "False",
+        "reason": "KubeletNotReady",
+        "message": "PLEG is not healthy: pleg has yet to be successful",
+    }
+    watch = NodeWatch(default_rules(), {"gpu-a": node("gpu-a")}, SINCE)
+    for minute in range(3):
+        start = NOW + timedelta(minutes=minute)
+        assert watch.look([after], start) == []
+        assert watch.in_doubt
+        assert watch.look([after], start + timedelta(seconds=12)) == []
+        assert watch.look([node("gpu-a")], start + timedelta(seconds=15)) == []
+        assert not watch.in_doubt
+    assert {(note.node, note.code) for note in watch.notes} == {("gpu-a", "NODE_FLAPPED")}
+    assert "PLEG is not healthy" in watch.notes[0].text
 
 
 def test_event_is_told_once() -> None:
@@ -193,7 +223,7 @@ def compile_lenient(rule: HealthRule) -> Any:
     good = compile_rule(rule.model_copy(update={"expression": "true"}))
 
     class Broken:
-        name, code = rule.name, good.code
+        name, over, code = rule.name, rule.over, good.code
 
         def holds(self, _: object) -> bool:
             raise ExpressionError("index out of range")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
+from catalog.errors import ClusterError
+from steps.cluster.api import RefusedError
 from steps.cluster.leases import Leases, place_names
 from tests.cluster_units.fake import FakeCluster
 
 
-def leases(cluster: FakeCluster, holder: str, duration: float = 60) -> Leases:
-    return Leases(cluster, "certify", holder, None, duration=duration)
+def leases(cluster: FakeCluster, holder: str, duration: float = 60, outage: float = 0) -> Leases:
+    return Leases(cluster, "certify", holder, None, duration=duration, outage=outage)
 
 
 def no_wait(_: float) -> bool:
@@ -65,6 +69,34 @@ def test_lease_of_a_living_holder_does_not_run_out() -> None:
     other = leases(cluster, "other", duration=1)
     assert other.take(["a"], [], wait, 0.05) == f"node a, which {one._holder} holds"
     one.release()
+
+
+def test_run_that_waits_bears_an_api_that_is_away_for_a_while() -> None:
+    cluster = FakeCluster()
+    one, other = leases(cluster, "one", duration=1), leases(cluster, "other", duration=1, outage=5)
+    one.take(["a"], [], no_wait, 0.01)
+    waits = iter(range(60))
+
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        cluster.away = ClusterError("connection refused") if 5 < (n := next(waits)) < 35 else None
+        # While it was away nobody could renew, so nobody is taken for dead.
+        assert n > 50 or cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == (
+            one._holder
+        )
+        return n > 50
+
+    assert other.take(["a"], [], wait, 0.05) == f"node a, which {one._holder} holds"
+    one.release()
+
+
+@pytest.mark.parametrize("error", [RefusedError("leases is forbidden"), ClusterError("away")])
+def test_run_that_waits_gives_up_on_an_api_that_refuses_or_stays_away(error: ClusterError) -> None:
+    cluster = FakeCluster()
+    leases(cluster, "one").take(["a"], [], no_wait, 0.01)
+    cluster.away = error
+    with pytest.raises(type(error)):
+        leases(cluster, "other", outage=0.1).take(["a"], [], lambda _: False, 0.01)
 
 
 def test_no_more_runs_than_places() -> None:

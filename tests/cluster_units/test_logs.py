@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -40,7 +41,9 @@ class Flaky(FakeCluster):
         upto, breaks = self.plan.pop(0) if self.plan else (len(self.lines), False)
         for number, line in enumerate(self.lines[:upto]):
             stamp = b"2026-03-04T05:06:%02d.%09dZ " % (number // 3, number)
-            yield stamp + line
+            # As the API does, by whole seconds.
+            if not since or stamp[:19] >= since[:19].encode():
+                yield stamp + line
         if breaks:
             yield b"2026-03-04T05:06:59.000000000Z half a li"
             raise ClusterError("connection reset")
@@ -66,6 +69,94 @@ def test_stream_goes_on_behind_the_last_whole_line_after_a_break() -> None:
     assert found.data() == b"".join(LINES)
     assert not found.truncated
     assert cluster.since[:2] == ["", "2026-03-04T05:06:00Z"]
+
+
+class Told(FakeCluster):
+    """Serves stamped lines; each request sees the next part, as (from, up to), of a plan."""
+
+    def __init__(self, lines: list[tuple[str, bytes]], *plan: tuple[int, int]) -> None:
+        super().__init__()
+        self.lines = [(f"2026-03-04T05:06:{stamp}Z ".encode(), text) for stamp, text in lines]
+        self.plan = list(plan)
+
+    def logs(self, *_: object, since: str = "", **more: object) -> Iterator[bytes]:
+        first, end = self.plan.pop(0) if self.plan else (0, len(self.lines))
+        self.plan = self.plan or [(first, len(self.lines))]
+        for stamp, text in self.lines[first:end]:
+            if not since or stamp[:19] >= since[:19].encode():
+                yield stamp + text
+        if end < len(self.lines):
+            raise ClusterError("connection reset")
+
+
+BURST = [
+    ("07.000000000", b"first\n"),
+    # CRI-O stamps what it reads at once, containerd stdout and stderr apart.
+    ("08.000000004", b"row 1\n"),
+    ("08.000000004", b"row 2\n"),
+    ("08.000000004", b"row 2\n"),
+    ("08.000000009", b"row 4\n"),
+    ("08.000000007", b"warning\n"),
+    ("08.000000009", b"last\n"),
+]
+
+
+@pytest.mark.parametrize("breaks", [(), (3,), (2, 5), (6, 6), (1, 2, 3, 4, 5, 6)])
+def test_lines_of_one_time_or_out_of_order_are_kept_once_whatever_breaks(
+    breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steps.cluster.logs._RETRY_SECONDS", 0.001)
+    found = stream(Told(BURST, *((0, end) for end in breaks)))
+    assert found.data() == b"".join(text for _, text in BURST)
+    assert not found.truncated
+
+
+def test_two_readers_at_once_take_every_line_once() -> None:
+    cluster = Told(BURST, (0, 3), (0, 7))
+    heard: list[bytes] = []
+    found = LogStream(cluster, "pod", "tool", 1 << 20, lambda raw, _: heard.append(raw))
+    assert not found.catch_up()
+    assert found.catch_up()
+    # The stream that hung goes on from where it was.
+    found.start()
+    found.finish(5)
+    assert heard == [text.rstrip(b"\n") for _, text in BURST]
+
+
+@pytest.mark.parametrize(
+    ("upto", "begin", "mark"),
+    [
+        pytest.param(2, 4, True, id="lines-are-gone"),
+        pytest.param(5, 4, False, id="only-lines-that-were-read-are-gone"),
+        pytest.param(1, 1, True, id="maybe"),
+    ],
+)
+def test_lines_that_the_kubelet_rotated_away_leave_a_mark(
+    upto: int, begin: int, *, mark: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steps.cluster.logs._RETRY_SECONDS", 0.001)
+    lines = [(f"09.00000000{number}", b"line %d\n" % number) for number in range(7)]
+    found = stream(Told(lines, (0, upto), (begin, 6)))
+    missing = [b"[readiness: lines of the output are missing here]\n"] if mark else []
+    texts = [text for _, text in lines]
+    assert found.data() == b"".join([*texts[:upto], *missing, *texts[max(begin, upto) :]])
+    assert found.truncated is mark
+
+
+def test_line_that_never_ends_is_bounded_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steps.cluster.logs._LONGEST_LINE", 1 << 20)
+
+    class Bar(FakeCluster):
+        def logs(self, *_: object, **__: object) -> Iterator[bytes]:
+            yield b"2026-03-04T05:06:07.000000001Z "
+            for number in range(40_000):
+                yield b"step %08d of many, and so on to make it long\r" % number
+
+    before = time.monotonic()
+    found = stream(Bar(), 0)
+    assert time.monotonic() - before < 2
+    assert len(found.data()) <= 1 << 20
+    assert found.truncated
 
 
 def test_last_line_without_a_newline_is_kept() -> None:
@@ -150,6 +241,24 @@ def test_every_secret_that_evidence_hides_is_hidden_in_kept_outputs(secret: str)
     kept = without_secrets(data)
     assert kept == b"first\n" + redact(secret).encode() + b"\nlast \xff line\n"
     assert redact(secret) != secret
+
+
+@pytest.mark.parametrize("tag", ["", "[1,0]<stdout>:"], ids=["plain", "tagged"])
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+def test_environment_in_json_of_nccl_tests_is_not_kept(tag: str, *, cut: bool) -> None:
+    lines = [
+        *("{", '  "args": ["all_reduce_perf", "-b", "8"],', '  "env": [', '    "HOME=/root",'),
+        *('    "NCCL_IB_HCA=mlx5",', '    "LICENSE_KEY=q1 \\"w2\\" ]e3",', '    "DB=r4t5'),
+    ]
+    if not cut:
+        lines[-1] += '"'
+        lines += ["  ],", '  "nccl_version": 22902, "list": ["HOME=/root"]', "}"]
+    kept = without_secrets("\n".join(tag + line for line in lines).encode()).decode()
+    assert not [word for word in ("LICENSE", "q1", "e3", "DB", "r4t5") if word in kept]
+    assert '"NCCL_IB_HCA=mlx5"' in kept
+    assert '"all_reduce_perf"' in kept
+    assert kept.count("/root") == (0 if cut else 1)
+    assert cut or json.loads(kept.replace(tag, ""))["nccl_version"] == 22902
 
 
 def test_private_key_over_many_lines_is_hidden() -> None:

@@ -3,79 +3,29 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from catalog.bars import Hardware
 from catalog.errors import ClusterError, InputError
-from catalog.resolved import Launcher, Workload
+from catalog.resolved import Launcher
 from steps.cluster.api import Object, RefusedError
 from steps.cluster.launch import launch
 from steps.cluster.store import ConfigMapStore
 from steps.documents import RunOutcome
-from steps.run.job import Job, JobResult
 from steps.store import DirectoryStore
-from tests.builders import group, setting, workload
+from tests.builders import setting
 from tests.cluster_units.fake import FINISHED, FakeCluster, end_pod, event
-
-TABLE = b"# nThread 1\n#       size\n     8   1.0\n"
-NODES = ("gpu-a", "gpu-b")
-HARDWARE = Hardware(
-    platform="onprem", gpu_architecture="h100", gpus_per_node=8, instance_type=None, profile=None
+from tests.cluster_units.running import (
+    NODES,
+    TABLE,
+    Script,
+    assert_nothing_left,
+    job,
+    run,
+    when_runs,
 )
-Script = Callable[[FakeCluster], None]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {
-        "READINESS_SCHEDULING_DEADLINE": "0.3",
-        "READINESS_POLL_SECONDS": "0.01",
-        "READINESS_SETTLE_SECONDS": "0.05",
-        "READINESS_CLEANUP_SECONDS": "0.2",
-        "READINESS_API_PATIENCE": "0.1",
-        "READINESS_BACKOFF_SECONDS": "0.01",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-
-
-def job(kind: Launcher = Launcher.MPI, nodes: tuple[str, ...] = NODES, **changed: object) -> Job:
-    base = workload().model_copy(update={"launcher": kind, **changed})
-    return Job(
-        category="communication/nccl-all-reduce",
-        cohort="onprem-h100",
-        workload=Workload.model_validate(base.model_dump()),
-        group=group(nodes),
-        hardware=HARDWARE,
-        start=datetime.now(UTC),
-    )
-
-
-def run(cluster: FakeCluster, what: Job) -> JobResult:
-    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "uid": "u1"}
-    result = launch(ConfigMapStore(cluster, "certify-x7k2p", owner), what)
-    assert set(result.logs) == {log.name for log in result.record.logs}
-    return result
-
-
-def assert_nothing_left(cluster: FakeCluster) -> None:
-    kinds = {kind for kind, _ in cluster.objects}
-    assert kinds <= {"Node", "Event"}
-
-
-def when_runs(role: str, act: Script) -> Script:
-    """Act on every look at which the pods of a role run."""
-
-    def script(cluster: FakeCluster) -> None:
-        pods = [p for p in cluster.of("Pod") if p["metadata"]["labels"]["readiness/role"] == role]
-        if pods and all(pod["status"].get("phase") == "Running" for pod in pods):
-            act(cluster)
-
-    return script
 
 
 def test_mpi_gang_completes_and_leaves_nothing() -> None:
@@ -358,23 +308,48 @@ def test_refused_object_is_told_in_the_api_servers_words(message: str, code: str
     assert_nothing_left(cluster)
 
 
-def test_api_that_is_away_for_a_while_is_borne() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ClusterError("connection refused"), id="away"),
+        # What a server says until it has read its rules again, or the new token of the pod.
+        pytest.param(RefusedError("pods is forbidden: clusterrole not found"), id="refuses"),
+    ],
+)
+def test_api_that_is_away_for_a_while_is_borne(error: ClusterError) -> None:
     cluster = FakeCluster(*NODES)
     away: list[int] = []
 
     def blink(c: FakeCluster) -> None:
         away.append(c.looks)
-        c.away = ClusterError("connection refused") if 3 < len(away) < 7 else None
+        c.away = error if 3 < len(away) < 7 else None
         when_runs("launcher", lambda x: x.end("launcher", 0) if len(away) > 8 else None)(c)
 
     def find(kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
-        cluster.away = None if kind == "Pod" else cluster.away
+        cluster.away = None if kind == "Job" else cluster.away
         return original(kind, selector, field_selector)
 
     original = cluster.find
     cluster.find = find  # type: ignore[method-assign]
     cluster.before_look = blink
-    assert run(cluster, job()).record.outcome is RunOutcome.COMPLETED
+    record = run(cluster, job()).record
+    assert (record.outcome, record.attempt) == (RunOutcome.COMPLETED, 1)
+
+
+def test_tool_that_ends_right_behind_a_look_is_read_with_its_exit_code() -> None:
+    cluster = FakeCluster(*NODES)
+    end = when_runs("launcher", lambda c: c.end("launcher", 3))
+
+    def find(kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
+        found = original(kind, selector, field_selector)
+        if kind == "Pod":
+            end(cluster)
+        return found
+
+    original = cluster.find
+    cluster.find = find  # type: ignore[method-assign]
+    record = run(cluster, job()).record
+    assert (record.outcome, record.exit_code, record.attempt) == (RunOutcome.FAILED, 3, 1)
 
 
 def test_api_that_stays_away_is_an_infrastructure_failure() -> None:
@@ -425,11 +400,8 @@ def test_pod_that_does_not_go_away_is_told() -> None:
     assert "on gpu-a" in record.failures[0].message
 
 
-def test_left_overs_of_a_killed_step_are_removed_first() -> None:
-    cluster = FakeCluster(*NODES)
-    owner = None
-    store = ConfigMapStore(cluster, "certify-x7k2p", owner)
-    cluster.before_look = when_runs("launcher", lambda c: c.end("launcher", 0))
+def left_over(cluster: FakeCluster) -> None:
+    """Put a pod there that a killed step left."""
     labels = {
         "readiness/workflow": "certify-x7k2p",
         "readiness/category": "communication-nccl-all-reduce",
@@ -444,8 +416,38 @@ def test_left_overs_of_a_killed_step_are_removed_first() -> None:
             "status": {"phase": "Running"},
         }
     )
+
+
+def test_left_overs_of_a_killed_step_are_removed_first() -> None:
+    cluster = FakeCluster(*NODES)
+    owner = None
+    store = ConfigMapStore(cluster, "certify-x7k2p", owner)
+    cluster.before_look = when_runs("launcher", lambda c: c.end("launcher", 0))
+    left_over(cluster)
     assert launch(store, job()).record.outcome is RunOutcome.COMPLETED
     assert cluster.deleted[0] == ("Pod", "old")
+
+
+def test_step_that_is_told_to_stop_while_left_overs_linger_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("READINESS_CLEANUP_SECONDS", "60")
+    cluster = FakeCluster(*NODES)
+    left_over(cluster)
+    cluster.deaf = {"old"}
+
+    def stop(c: FakeCluster) -> None:
+        if c.looks == 3:
+            signal.raise_signal(signal.SIGTERM)
+        # It is freed once its kubelet has confirmed it, so that the last clean-up is quick.
+        if c.looks > 4:
+            c.objects.pop(("Pod", "old"), None)
+
+    cluster.before_look = stop
+    record = run(cluster, job()).record
+    assert record.outcome is RunOutcome.STOPPED
+    assert cluster.created == []
+    assert cluster.looks < 12
 
 
 def test_single_node_runs_in_one_job_without_ssh() -> None:
@@ -537,3 +539,16 @@ def test_secrets_do_not_get_into_kept_outputs() -> None:
     (kept,) = result.logs.values()
     assert b"hf_abc" not in kept
     assert kept.endswith(b"fine\n")
+
+
+def test_secrets_do_not_get_into_messages() -> None:
+    cluster = FakeCluster(*NODES)
+    cluster.before_look = when_runs(
+        "worker",
+        lambda c: end_pod(
+            c.pods_of("worker")[0], 7, message="pull https://me:pa55@git.example failed"
+        ),
+    )
+    record = run(cluster, job()).record
+    assert "pa55" not in record.model_dump_json()
+    assert record.failures[0].message.endswith("pull https://***@git.example failed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def perf(
-    program: Path, options: str, processes: int = 2, **env: str
+    program: Path, options: str, processes: int = 2, timeout: float = 60, **env: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program under mpirun, or alone for 0 processes."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -43,7 +44,7 @@ def perf(
     return subprocess.run(
         [*launcher, program, *options.split()],
         capture_output=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
         env={**os.environ, **root, **env},
     )
@@ -108,6 +109,24 @@ def test_the_network_of_the_ranks_can_be_named(programs: Path) -> None:
     done = perf(programs / "all_reduce_perf", sweep, STANDIN_NETWORK="IB")
     assert done.stdout.count(b"NCCL INFO Using network IB") == 2
     assert read(done.stdout).completeness is Completeness.COMPLETE
+
+
+def test_pause_makes_a_run_last(programs: Path) -> None:
+    sweep = "-b 1K -e 2K -f 2 -n 2 -w 0"
+    before = time.monotonic()
+    done = perf(programs / "all_reduce_perf", sweep, STANDIN_PAUSE_MS="200")
+    # Two sizes, out of place and in place, twice each.
+    assert time.monotonic() - before > 8 * 0.2
+    assert read(done.stdout).completeness is Completeness.COMPLETE
+
+
+def test_hang_comes_after_the_rows_before_it(programs: Path) -> None:
+    sweep = "-b 1K -e 8K -f 2 -n 1 -w 0"
+    with pytest.raises(subprocess.TimeoutExpired) as hung:
+        perf(programs / "all_reduce_perf", sweep, timeout=5, STANDIN_HANG_BYTES="4096")
+    found = read(hung.value.stdout or b"")
+    assert found.completeness is not Completeness.COMPLETE
+    assert [row.size_bytes for row in found.rows] == [1024, 2048]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("options", ["-b 0", "-d bfloat16", "-Z", "extra"])

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from catalog.certification import parse_certification
+from catalog.certification import Options, parse_certification
+from catalog.health import compile_rule
 from catalog.source import parse_documents
 
 ROOT = Path(__file__).parents[2]
@@ -80,3 +81,9 @@ def test_options_of_the_readme_are_valid() -> None:
     }
     source = parse_documents(yaml.safe_dump(document), "README.md")[0]
     assert parse_certification(source).spec.categories[0].options.thresholds
+
+
+def test_health_rules_of_the_readme_work() -> None:
+    text = next(block for kind, block in BLOCKS if kind == "yaml" and "nodeHealth:" in block)
+    options = Options.model_validate(yaml.safe_load(text)["options"])
+    assert {compile_rule(rule).over for rule in options.node_health or ()} == {"node", "event"}

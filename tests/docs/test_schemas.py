@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from catalog.bar_file import bar_documents, read_bars
 from catalog.certification import load_certification
 from pipelines.local import certify
 from pipelines.schemas import DOCUMENTS, published, schema_text
@@ -49,6 +50,19 @@ def test_documents_of_a_run_satisfy_their_schema(out: Path, kind: str, pattern: 
     assert files
     for file in files:
         jsonschema.validate(json.loads(file.read_text("utf-8")), schema)
+
+
+def test_example_of_a_bar_file_satisfies_its_schema_and_holds_where_it_says() -> None:
+    file = EXAMPLES / "bars.yaml"
+    jsonschema.validate(yaml.safe_load(file.read_text("utf-8")), json.loads(published("Bars")))
+    assert len(read_bars(bar_documents([file])).bars) == 2
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "catalog" / "profiles").glob("*.yaml")), ids=str)
+def test_shipped_profiles_satisfy_the_schema_of_a_profile_file(file: Path) -> None:
+    jsonschema.validate(
+        yaml.safe_load(file.read_text("utf-8")), json.loads(published("ProfileFile"))
+    )
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*certification.yaml")), ids=str)

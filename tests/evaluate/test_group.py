@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,14 +15,17 @@ from steps.documents import (
     Entity,
     Finding,
     GroupVerdict,
+    LogFile,
     Measurements,
     Outcome,
     RunFailure,
     RunOutcome,
     RunRecord,
+    TrainingStep,
 )
 from steps.evaluate.group import judge_group
 from tests.builders import bar, group, measured, record
+from tests.evaluate.outputs import training
 
 NODES = ("node-a", "node-b")
 BARS = BarSet(nodes=2, bars=(bar(),))
@@ -129,3 +134,38 @@ def test_launcher_failures_are_never_a_measured_failure(code: str, outcome: RunO
         r.kind is Kind.INFRASTRUCTURE and r.effect is Effect.INCONCLUSIVE for r in verdict.reasons
     ):
         assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("role", "expected"), [("output", "INCONCLUSIVE"), ("kernel", "PASS")])
+def test_output_of_which_the_launcher_lost_a_part_is_no_pass(
+    role: Literal["output", "kernel"], expected: str
+) -> None:
+    run = record(group(NODES))
+    log = LogFile(name="output.log", role=role, truncated=True)
+    verdict = judge(run.model_copy(update={"logs": (log,)}), measured(380.0))
+    assert verdict.outcome == expected
+    assert ("LOG_TRUNCATED" in codes(verdict)) is (role == "output")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [({}, Outcome.INCONCLUSIVE), ({"end": "shown"}, Outcome.PASS)],
+)
+def test_training_log_that_stops_before_its_last_step_is_no_pass(
+    facts: dict[str, str], expected: Outcome
+) -> None:
+    read = training().model_copy(update={"facts": facts})
+    steps = [
+        row.model_copy(update={"total_steps": 80})
+        for row in read.rows
+        if isinstance(row, TrainingStep)
+    ]
+    bars = BarSet(nodes=2, bars=(bar("avgStepTimeSec < 3.0", key="avgStepTimeSec"),))
+    verdict = judge_group(
+        group(NODES),
+        "training",
+        bars,
+        record=record(group(NODES)),
+        measurements=read.model_copy(update={"rows": tuple(steps)}),
+    )
+    assert verdict.outcome is expected

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from catalog.bars import Hardware
 from catalog.entry import find_entry
+from catalog.hardware import Hardware, hardware_of_profile
+from catalog.profile import match_profile
 from catalog.quantity import parse_duration
 from catalog.resolved import Origin, Setting, Workload
 from steps.documents import Group
@@ -57,6 +59,14 @@ def make_workload(
     )
 
 
+def hardware_of(platform: str, architecture: str, gpus: int) -> Hardware:
+    """Return the hardware of the shipped profile that fits, so that its bandwidth is known."""
+    profile = match_profile(platform, None, architecture)
+    if profile is None:
+        return Hardware(platform=platform, gpu_architecture=architecture, gpus_per_node=gpus)
+    return replace(hardware_of_profile(profile, architecture), gpus_per_node=gpus)
+
+
 def make_job(
     category: str = ALL_REDUCE,
     nodes: tuple[str, ...] = ("n-1", "n-2"),
@@ -74,7 +84,7 @@ def make_job(
         cohort="cohort",
         workload=make_workload(category, gpus=gpus, ranks=ranks, **workload),
         group=group or Group(id="g-0", nodes=nodes),
-        hardware=Hardware(platform=platform, gpu_architecture=architecture, gpus_per_node=gpus),
+        hardware=hardware_of(platform, architecture, gpus),
         attempt=attempt,
         start=START,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.entry import find_entry
-from steps.documents import Group, Measurements, RunOutcome, RunRecord
+from steps.documents import Entity, Group, Measurements, RunOutcome, RunRecord
 from steps.parse.measure import measure
 from steps.run.fleet import Fleet, Job, JobResult
 from tests.fleet.jobs import ALL_REDUCE, START, make_job, simulated
@@ -136,12 +136,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "hang": (
         fault("hang", after=5),
-        {
-            "outcome": "timed-out",
-            "seconds": 3600,
-            "codes": ["JobTimedOut"],
-            "finding": "LOG_TRUNCATED",
-        },
+        {"outcome": "stalled", "codes": ["WorkloadStalled"], "finding": "LOG_TRUNCATED"},
     ),
     "socket fallback": (
         fault("socket-fallback"),
@@ -251,7 +246,7 @@ def test_a_fault_shows_only_in_its_category(tmp_path: Path) -> None:
     fleet = simulated(tmp_path, fault("hang", category="communication/nccl-all-gather"))
     assert fleet.run(make_job()).record.outcome is RunOutcome.COMPLETED
     gather = make_job("communication/nccl-all-gather")
-    assert fleet.run(gather).record.outcome is RunOutcome.TIMED_OUT
+    assert fleet.run(gather).record.outcome is RunOutcome.STALLED
 
 
 def test_infrastructure_heals_after_the_given_attempts(tmp_path: Path) -> None:
@@ -342,6 +337,8 @@ def test_a_dcgm_run_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
     assert text_of(result) == ""
     hung = simulated(tmp_path, fault("hang")).run(job)
     assert (hung.record.outcome, text_of(hung)) == (RunOutcome.TIMED_OUT, "")
+    (failure,) = hung.record.failures
+    assert (failure.code, failure.entity) == ("DCGM_TIMEOUT", Entity(node="n-2"))
     dead = simulated(tmp_path, fault("crash")).run(job)
     assert read(job, dead).findings[0].code == "DCGM_DID_NOT_RUN"
 
@@ -358,7 +355,8 @@ def test_a_dcgm_run_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
 def test_a_training_fault_is_printed_as_megatron_and_torchrun_do(
     tmp_path: Path, faults: str, code: str, nodes: set[str]
 ) -> None:
-    job = make_job(TRAINING, ("n-1", "n-2"))
+    # The watchdog of PyTorch needs an hour; a stall rule would end the run before.
+    job = make_job(TRAINING, ("n-1", "n-2"), options={"stallTimeoutSeconds": 0})
     result = simulated(tmp_path, faults).run(job)
     assert (result.record.outcome, result.record.exit_code) == (RunOutcome.FAILED, 1)
     found = next(item for item in read(job, result).findings if item.code == code)
@@ -387,6 +385,61 @@ def test_a_hang_lasts_until_the_timeout_that_was_set(tmp_path: Path) -> None:
     job = make_job(timeout="7m")
     record = simulated(tmp_path, fault("hang", after=0)).run(job).record
     assert (record.outcome, seconds(record)) == (RunOutcome.TIMED_OUT, 420)
+
+
+def stalling(category: str = ALL_REDUCE, **options: int) -> Job:
+    return make_job(category, ("n-1", "n-2"), options=options)
+
+
+@pytest.mark.parametrize(
+    ("job", "after", "limit", "says"),
+    [
+        (stalling(), 5, 600, "no row since 128, 10m0s ago; 10m0s are allowed"),
+        (stalling(stallTimeoutSeconds=90), 5, 90, "no row since 128, 1m30s ago"),
+        (
+            stalling(startupStallTimeoutSeconds=120),
+            0,
+            120,
+            "no row within 2m0s of the start; its last line is: #",
+        ),
+        (stalling(TRAINING), 20, 600, "no training step since 20 of 50, 10m0s ago"),
+        (
+            stalling(TRAINING),
+            0,
+            1200,
+            "no training step within 20m0s of the start; its last line is: ",
+        ),
+    ],
+    ids=["row", "row-own-limit", "first-row", "step", "first-step"],
+)
+def test_a_hang_ends_at_the_stall_rule(
+    tmp_path: Path, job: Job, after: int, limit: int, says: str
+) -> None:
+    healthy = simulated(tmp_path).run(job)
+    result = simulated(tmp_path, fault("hang", after=after)).run(job)
+    record = result.record
+    assert (record.outcome, record.exit_code, record.events) == (RunOutcome.STALLED, None, ())
+    (failure,) = record.failures
+    assert (failure.code, failure.entity) == ("WorkloadStalled", None)
+    assert says in failure.message
+    assert text_of(healthy).startswith(text_of(result))
+    assert seconds(record) >= limit
+    assert seconds(record) < limit + seconds(healthy.record)
+
+
+def test_a_hang_lasts_until_the_timeout_where_the_stall_rules_are_off(tmp_path: Path) -> None:
+    off = {"stallTimeoutSeconds": 0, "startupStallTimeoutSeconds": 0}
+    for after in (0, 5):
+        record = simulated(tmp_path, fault("hang", after=after)).run(make_job(options=off)).record
+        assert (record.outcome, seconds(record)) == (RunOutcome.TIMED_OUT, 3600)
+
+
+def test_a_run_that_becomes_slow_does_not_stall(tmp_path: Path) -> None:
+    """The last rows of this run take longer than ten minutes each."""
+    job = make_job(timeout="12h")
+    record = simulated(tmp_path, fault("slow-link", factor=0.002)).run(job).record
+    assert seconds(record) > 3600
+    assert record.outcome is not RunOutcome.STALLED
 
 
 def test_a_node_is_in_service_again_after_an_xid_of_the_application(tmp_path: Path) -> None:

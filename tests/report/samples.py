@@ -65,13 +65,13 @@ def bandwidth_bar(measured: float, reference: float = 467.5) -> ExpressionResult
     met = measured >= 0.92 * reference
     return ExpressionResult(
         key="busBandwidthGBps",
-        expression="largestSizeBusBandwidthGBps >= fraction * reference",
+        expression="largestSizeBusBandwidthGBps >= fraction * expected",
         outcome=Outcome.PASS if met else Outcome.FAIL,
         with_values=f"{measured} >= 0.92 * {reference}",
         values={
             "fraction": 0.92,
             "largestSizeBusBandwidthGBps": measured,
-            "reference": reference,
+            "expected": reference,
         },
         source=SOURCE,
         code="NCCL_LOW_BANDWIDTH",
@@ -342,10 +342,10 @@ def all_pass(size: int = 8) -> Report:
         expressions=(
             ExpressionResult(
                 key="avgTFLOPsPerGPU",
-                expression="avgTFLOPsPerGPU >= fraction * reference",
+                expression="avgTFLOPsPerGPU >= fraction * expected",
                 outcome=Outcome.PASS,
                 with_values="611.4 >= 0.92 * 640.0",
-                values={"avgTFLOPsPerGPU": 611.4, "fraction": 0.92, "reference": 640.0},
+                values={"avgTFLOPsPerGPU": 611.4, "fraction": 0.92, "expected": 640.0},
                 source="sample figures of 8 nodes (measured)",
                 code="TRAIN_SLOW",
             ),

@@ -126,6 +126,21 @@ def test_namespace_and_image_reach_every_object(tmp_path: Path) -> None:
                     assert template["container"]["image"] == image
 
 
+def test_installations_in_two_namespaces_share_no_object(tmp_path: Path) -> None:
+    """Neither may overwrite the other's rights."""
+    objects = [
+        {
+            (doc["kind"], doc["metadata"].get("namespace"), doc["metadata"]["name"])
+            for docs in rendered(tmp_path / namespace, "--namespace", namespace).values()
+            for doc in docs
+            if "metadata" in doc and doc["kind"] != "Kustomization"
+        }
+        for namespace in ("gpu-ops", "research")
+    ]
+    assert objects[0]
+    assert objects[0].isdisjoint(objects[1])
+
+
 @pytest.mark.parametrize(
     ("repository", "reference"),
     [

@@ -263,6 +263,11 @@ class _Reader:
         self._infos[-1].extend((gpus[0] if gpus else None, True) for _ in infos)
         if gpus and not infos:
             self._infos[-1].append((gpus[0], False))
+        complaints = self._complaints(result.get("warnings"), test)
+        # JSON has no line of its own for a result; the first text that it holds has one.
+        line = complaints[0].line if complaints else None
+        if line is None and infos:
+            line = self._lines.find(infos[0])
         self.run.results.append(
             TestResult(
                 test=test,
@@ -274,10 +279,11 @@ class _Reader:
                 device=device,
                 group=group,
                 host=self._host(result),
-                complaints=self._complaints(result.get("warnings"), test),
+                complaints=complaints,
                 infos=infos,
                 singled_out=singled_out,
                 summary=summary,
+                line=line,
             )
         )
 

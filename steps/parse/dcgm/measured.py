@@ -18,7 +18,7 @@ from steps.parse.dcgm.results import Complaint, DiagnosticRun, TestResult
 from steps.parse.secrets import redact
 from steps.parse.sightings import MAX_TEXT
 
-_BANDWIDTHS = {
+BANDWIDTHS = {
     "hostToDeviceMinGBps": "Host to GPU bandwidth",
     "deviceToHostMinGBps": "GPU to Host bandwidth",
 }
@@ -243,12 +243,12 @@ def _figures(run: DiagnosticRun, judged: list[_Judged], judge: Judge) -> dict[st
     if seen and run.lists_all:
         figures |= count("gpusSeen", len(seen), "GPUs with a result or in the list of the tool")
     figures |= count("gpusFailed", len(judge.failed_gpus), "GPUs that a Fail blames")
-    for name, words_ in _BANDWIDTHS.items():
+    for name, words_ in BANDWIDTHS.items():
         values = [
             value
             for result in run.results
             for info in result.infos
-            for value in _bandwidths(info, words_)
+            for value in bandwidths(info, words_)
         ]
         if values:
             figures[name] = Figure(value=min(values), unit="GB/s", printed=True)
@@ -275,7 +275,7 @@ def count_tests(tests: Iterable[set[str]]) -> dict[str, Figure]:
     }
 
 
-def _bandwidths(info: str, name: str) -> list[float]:
+def bandwidths(info: str, name: str) -> list[float]:
     """Return the figures that stand behind a name, in GB/s, in DCGM's info texts."""
     values = []
     for piece in info.split(name)[1:]:

@@ -23,7 +23,7 @@ from steps.parse.dcgm.results import Status
 _DEVICE = re.compile(r"(\d+):\s*(.+?)(?:\s*\(([0-9A-Fa-f:.]+)\))?(?::?\s*\(([^()]+)\))?\s*")
 _UNIT = re.compile(r"\((GB/s|GiB/s|ns|us)\)")
 _STATUS: dict[str, Status] = {"passed": "pass", "waived": "skip", "error": "fail", "failed": "fail"}
-_FIGURES = {
+FIGURES = {
     "hostToDeviceMinGBps": re.compile(r"host_to_device_memcpy_(ce|sm)"),
     "deviceToHostMinGBps": re.compile(r"device_to_host_memcpy_(ce|sm)"),
     "deviceToDeviceMinGBps": re.compile(r"device_to_device_memcpy_(?:read|write)_(ce|sm)"),
@@ -386,7 +386,7 @@ def _figures(run: _Run) -> dict[str, Figure]:
     if run.devices:
         figures |= count("gpusSeen", len(run.devices), "GPUs in the device list")
     figures |= count("gpusFailed", 0, "nvbandwidth compares with no limit")
-    for name, pattern in _FIGURES.items():
+    for name, pattern in FIGURES.items():
         # Copy engines (ce) are what NCCL and training use; kernels (sm) only where nothing else is.
         for engine in ("ce", "sm"):
             values = [

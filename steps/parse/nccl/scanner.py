@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from steps.documents import Completeness, RankPlace, ReadMode
+from steps.documents import Completeness, Figure, RankPlace, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding, made_up_for
 from steps.parse.nccl import rccl
@@ -194,6 +194,9 @@ class NcclScanner:
             part.tool = f"{judged.operation}_perf" if judged.operation else "nccl-tests"
             part.completeness = judged.completeness
             part.figures = judged.figures
+            hosts = self._transport.fabric_hosts(context)
+            if part.figures and hosts is not None:
+                part.figures["fabricHostCount"] = Figure(value=hosts, unit="count")
             part.rows = judged.rows
             part.facts |= judged.facts
             part.findings = judged.findings

@@ -185,6 +185,23 @@ class Transport:
             facts["channelsVia"] = ", ".join(sorted(self._via))
         return facts
 
+    def fabric_hosts(self, context: ParseContext) -> int | None:
+        """Return how many hosts show the network of the platform; None if none names any.
+
+        Where the platform is not known, any network but plain sockets counts.
+        """
+        wanted = context.transport
+        if not self._networks:
+            return None
+        return len(
+            {
+                host
+                for used, hosts in self._networks.items()
+                if (any(_same(used, name) for name in wanted) if wanted else used != SOCKET)
+                for host in hosts
+            }
+        )
+
     def findings(self, context: ParseContext, header_nodes: Iterable[str]) -> list[Finding]:
         """Judge the network against what the platform should have."""
         found = [*self._fallback(context, set(header_nodes)), *self._nic_missing(context)]

@@ -282,6 +282,8 @@ class TrainingScanner:
             part.facts["worldSize"] = str(self._world)
         if self._sequence is not None:
             part.facts["sequenceLength"] = str(self._sequence)
+        if self._done():
+            part.facts["end"] = "shown"
         if self._log.left_out:
             part.facts["stepsLeftOut"] = str(self._log.left_out)
 

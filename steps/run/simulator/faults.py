@@ -108,7 +108,7 @@ class Crash(Fault):
 
 
 class Hang(Fault):
-    """The node stops taking part, and the run makes no progress until its timeout.
+    """The node stops taking part, and the run makes no progress until a stall rule ends it.
 
     Attributes:
         after: result rows or training steps that are printed before.

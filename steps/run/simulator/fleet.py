@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from catalog.entry import Tool, find_entry
+from catalog.quantity import format_duration
 from steps.documents import Entity, LogFile, NodeEvent, RunFailure, RunOutcome, RunRecord
-from steps.run.failures import hardware_failure
+from steps.run.failures import hardware_failure, timeout_failure
 from steps.run.job import Job, JobResult, log_name
 from steps.run.simulator import dcgm, nccl, training
 from steps.run.simulator.clock import Script
@@ -30,6 +31,7 @@ from steps.run.simulator.faults import (
 )
 from steps.run.simulator.kernel import kernel_lines
 from steps.run.simulator.machine import DRIVER, Machine, Run
+from steps.run.stall import StallRules
 
 DEFAULT_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 """Start of the virtual clock where the fleet file gives none."""
@@ -209,8 +211,11 @@ def _played(run: Run) -> JobResult:
 
 
 def _stopped(run: Run, script: Script) -> Script:
-    """Stop the script at its timeout, or before at the first event that takes a node out."""
-    end = min(script.now, run.timeout)
+    """Stop the script at its timeout, or before: at a stall, or at what takes a node out."""
+    rules = StallRules.of(run.job.workload, run.entry.tool)
+    lines = ((at, line.encode()) for at, line in zip(script.times, script.lines, strict=True))
+    stall = rules.first_stall(lines, min(script.now, run.timeout)) if rules else None
+    end = stall[0] if stall else min(script.now, run.timeout)
     stops = [
         fault.at
         for fault in _node_faults(run)
@@ -220,9 +225,11 @@ def _stopped(run: Run, script: Script) -> Script:
         at = min(stops)
         failures = tuple(hardware_failure(event) for event in _events(run, at))
         return script.stopped(at, RunOutcome.HARDWARE, failures)
+    if stall:
+        return script.stopped(end, RunOutcome.STALLED, (stall[1],))
     if script.now > run.timeout:
-        message = f"the run was stopped at its timeout of {run.timeout:.0f} s"
-        failure = RunFailure(code="JobTimedOut", message=message)
+        message = f"the run was stopped at its timeout of {format_duration(run.timeout)}"
+        failure = timeout_failure(run.entry.tool, run.job.group, message)
         return script.stopped(run.timeout, RunOutcome.TIMED_OUT, (failure,))
     return script
 

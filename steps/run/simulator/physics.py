@@ -11,27 +11,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from catalog.bars import find_reference
+from catalog.expected import expected_figure
+from catalog.physics import Unknown, physics
 from steps.run.simulator.faults import SlowLink, SlowTraining, of_kind
 from steps.run.simulator.machine import SOCKET, Run
 
 _REFERENCE_SIZE = 16 * 2**30
 """Published figures are those of messages of about this size, in bytes."""
 
-_NIC_GBPS = {"a100": 25.0, "b300": 100.0, "gb300": 100.0}
-"""Network bandwidth per GPU in GB/s where it is not one 400G link."""
-_NVLINK_GBPS = {"a100": 235.0, "b200": 840.0, "b300": 840.0, "gb200": 690.0, "gb300": 840.0}
-"""All-reduce bus bandwidth inside a node; 480 GB/s (NVLink 4) for others."""
-_MNNVL_GBPS = 830.0
-"""All-reduce bus bandwidth between the nodes of one NVL72 rack."""
+_NIC_GBPS = 50.0
+"""Network bandwidth per GPU in GB/s of hardware of which nothing is known: one 400G link."""
+_NVLINK_GBPS = 480.0
+"""All-reduce bus bandwidth inside a node of which nothing is known: NVLink 4."""
 _SOCKET_GBPS = 3.1
 """Bus bandwidth over TCP on a 25G host network; what public reports of fall-backs show."""
-_WIRE_SHARE = 0.92
-_LOOPBACK_SHARE = 0.72
-"""Part of the NIC that a loopback reaches (the Azure pass bar of 18 GB/s on 25 GB/s)."""
-
-_PEAK_TFLOPS = {"a100": 312, "l40": 181, "l40s": 362, "h100": 989, "h200": 989, "b200": 2250}
-"""Dense BF16 peak of one GPU, TFLOP/s, by NVIDIA's data sheets; 2500 for newer ones."""
 _MODEL_FLOPS_SHARE = 0.43
 """Part of the peak that Megatron-LM reaches on dense models."""
 
@@ -117,39 +110,41 @@ def _bound(run: Run, fault: SlowLink, healthy: float) -> float:
 
 
 def _healthy_gbps(run: Run) -> float:
+    """Return what a healthy group reaches: what is expected of it, or that of usual hardware."""
     nodes = len(run.machines)
-    published = find_reference(
+    expected = expected_figure(
         run.entry,
         "busBandwidthGBps",
         run.job.hardware,
         nodes=nodes,
         mnnvl=run.multi_node_nvlink,
     )
-    if published is not None:
-        return published.value
-    architecture = run.job.hardware.gpu_architecture
-    nic = _NIC_GBPS.get(architecture, 50.0)
+    if not isinstance(expected, Unknown):
+        return expected.value
+    share = physics().efficiency
     alltoall = run.entry.operation == "alltoall"
     if run.entry.facts.get("path") == "nic":
-        return nic * _LOOPBACK_SHARE
+        return _NIC_GBPS * share.nic["all_reduce"]
     if nodes == 1:
-        return _NVLINK_GBPS.get(architecture, 480.0) * (0.75 if alltoall else 1.0)
-    if run.multi_node_nvlink and architecture.startswith("gb"):
-        return _MNNVL_GBPS * (0.7 if alltoall else 1.0)
-    return nic * _WIRE_SHARE * (1 if alltoall else run.gpus_per_node)
+        return _NVLINK_GBPS * (share.nvlink["alltoall"] if alltoall else 1.0)
+    wire = _NIC_GBPS * share.fabric[run.entry.operation]
+    return wire if alltoall else wire * run.gpus_per_node
 
 
 def training_tflops(run: Run) -> float:
     """Return TFLOP/s per GPU of a training run; the slowest node sets the pace of all."""
     hardware = run.job.hardware
-    published = find_reference(
+    expected = expected_figure(
         run.entry,
         "avgTFLOPsPerGPU",
         hardware,
         nodes=len(run.machines),
         mnnvl=run.multi_node_nvlink,
     )
-    peak = _PEAK_TFLOPS.get(hardware.gpu_architecture, 2500)
-    healthy = published.value if published else peak * _MODEL_FLOPS_SHARE
+    peaks = physics().training.tflops
+    peak = peaks.get(hardware.gpu_architecture, max(peaks.values()))
+    healthy = peak * _MODEL_FLOPS_SHARE
+    if not isinstance(expected, Unknown) and expected.kind == "published":
+        healthy = expected.value
     slow = [fault.factor for fault in of_kind(run.faults, SlowTraining)]
     return healthy * min([*slow, *(machine.performance for machine in run.machines)])

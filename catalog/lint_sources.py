@@ -1,0 +1,121 @@
+"""The statements of documents: certifications, files of bars, and the entries that ship."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from catalog.bar_file import BarFile, BarItem, BarWhen, read_bars
+from catalog.certification import Certification, parse_certification
+from catalog.entry import Entry, builtin_entries, find_entry
+from catalog.errors import InputError
+from catalog.lint import Finding, Statement
+from catalog.profile import Profiles
+from catalog.source import Path_, Source, parse_documents, validate
+from catalog.stages import find_stage, stages
+
+Stated = tuple[list[Statement], list[Finding]]
+KINDS = ("Certification", "Bars")
+
+
+def statements_of(source: Source, profiles: Profiles | None = None) -> Stated:
+    """Return the bars that a document states, and what is wrong with the document itself.
+
+    Args:
+        source: a document of one of `KINDS`.
+        profiles: the hardware profiles, whose platforms and GPUs bars may name; ours by default.
+    """
+    try:
+        if source.data["kind"] == "Certification":
+            return _of_certification(parse_certification(source), source)
+        return _of_bars(source, profiles)
+    except InputError as error:
+        return [], [_as_finding(error)]
+
+
+def _as_finding(error: InputError) -> Finding:
+    return Finding("error", error.message, error.place, error.hint)
+
+
+def _of_certification(document: Certification, source: Source) -> Stated:
+    """Thresholds of a category stand for those of the whole certification, as when it runs."""
+    stated: list[Statement] = []
+    spec = document.spec
+    find_stage(spec.stage, source.place(("spec", "stage")))
+    for index, category in enumerate(spec.categories):
+        entry = find_entry(category.id, source.place(("spec", "categories", index, "variant")))
+        own = category.options.thresholds
+        at: Path_ = ("spec", "categories", index, "options") if own is not None else ("spec",)
+        for key, text in (own if own is not None else spec.thresholds or {}).items():
+            place = source.place((*at, "thresholds", key))
+            stated.append(
+                Statement(
+                    key=key,
+                    text=text,
+                    tool=entry.tool,
+                    place=place,
+                    stage=spec.stage,
+                    set_of=f"{entry.id} {spec.target!r}",
+                )
+            )
+    return stated, []
+
+
+def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
+    document = validate(source, BarFile)
+    wrong: list[Finding] = []
+    try:
+        read_bars([source], profiles)
+    except InputError as error:
+        wrong.append(_as_finding(error))
+    stated = [
+        statement
+        for index, item in enumerate(document.bars)
+        for statement in _of_item(item, source, ("bars", index))
+    ]
+    return stated, wrong
+
+
+def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:
+    if item.expression is None:
+        return []
+    entries = [entry for entry in builtin_entries().values() if item.when.category.fits(entry.id)]
+    where = item.when.model_copy(update={"stage": BarWhen().stage})
+    return [
+        Statement(
+            key=item.key,
+            text=item.expression,
+            tool=tool,
+            scope=item.scope,
+            place=source.place((*path, "expression")),
+            stage=stage,
+            set_of=f"{source.file} {where!r}",
+        )
+        for tool in dict.fromkeys(entry.tool for entry in entries)
+        for stage in stages()
+        if item.when.stage.fits(stage)
+    ]
+
+
+def shipped() -> list[Statement]:
+    """Return the bars of the entries that ship, at every stage that has them."""
+    return [item for entry in builtin_entries().values() for item in _of_entry(entry)]
+
+
+def _of_entry(entry: Entry) -> list[Statement]:
+    file = resources.files("catalog").joinpath("entries", *f"{entry.id}.yaml".split("/"))
+    name = f"catalog/entries/{entry.id}.yaml"
+    source = parse_documents(file.read_text(encoding="utf-8"), name)[0]
+    return [
+        Statement(
+            key=bar.key,
+            text=bar.expression,
+            tool=entry.tool,
+            scope=bar.scope,
+            place=source.place(("bars", index, "expression")),
+            stage=stage,
+            set_of=entry.id,
+            complete=True,
+        )
+        for index, bar in enumerate(entry.bars)
+        for stage in bar.stages or stages()
+    ]

@@ -1,0 +1,87 @@
+"""Expressions that a person gives on the command line, made into bars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from catalog.bar_file import BarItem, OwnBar, OwnBars
+from catalog.bars import bars_for
+from catalog.entry import Entry, Tool
+from catalog.errors import ExpressionError, Place
+from catalog.expressions import check_threshold, code_of, split_keyed
+from catalog.hardware import Hardware
+from catalog.resolved import Bar, Origin, Scope, Setting
+
+ORIGIN = Origin(rule="--expr", file="--expr")
+"""The rule that sets such a bar."""
+
+
+def own_bar(text: str, tool: Tool, scope: Scope | None = None) -> Bar:
+    """Compile one expression that a person gave.
+
+    Args:
+        text: CEL, or ``KEY: CEL over value``.
+        tool: whose figures it is over.
+        scope: what it is evaluated for; None takes ``row`` where it names ``row``.
+
+    Raises:
+        ExpressionError: it is no valid expression over the figures of the tool.
+    """
+    key, expression = split_keyed(text)
+    place = Place("--expr")
+    if key is None and re.search(r"\bvalue\b", expression):
+        hint = "write KEY: expression over value"
+        raise ExpressionError(f"uses value without a key: {text}", place, hint)
+    name = key or "expr"
+    if scope is None:
+        scope = "row" if re.search(r"\brow\b", expression) else "group"
+    checked = check_threshold(name, expression, tool, place, scope)
+    return Bar(
+        key=name,
+        expression=expression,
+        scope=scope,
+        code=code_of(name, checked, tool),
+        kind="yours",
+        origin=ORIGIN,
+    )
+
+
+def with_numbers(
+    bar: Bar,
+    entry: Entry,
+    stage: str,
+    hardware: Hardware,
+    *,
+    nodes: int,
+    options: Mapping[str, Setting],
+    scale: str = "",
+) -> Bar | tuple[str, str]:
+    """Put the numbers of stage and hardware into a bar, as those of a bar file get theirs.
+
+    Args:
+        bar: see `own_bar`.
+        entry: the catalog entry.
+        stage: whose numbers go in.
+        hardware: of the nodes.
+        nodes: size of the group.
+        options: enableMNNVL and maxBytes are read.
+        scale: of the category; empty where nobody tells.
+
+    Returns:
+        The bar, or why there is none: a code and a message.
+    """
+    item = BarItem(key=bar.key, expression=bar.expression, scope=bar.scope, code=bar.code)
+    asked = {name: options[name] for name in ("enableMNNVL", "maxBytes") if name in options}
+    own = OwnBars((OwnBar(item, source=ORIGIN.rule, origin=ORIGIN),))
+    bars, missing = bars_for(entry, stage, hardware, nodes, asked, scale=scale, own=own)
+    made = next((one for one in bars if one.origin.rule == ORIGIN.rule), None)
+    if made is not None:
+        return made
+    lacks = [(code, why) for code, why in missing if bar.key in keys_of(why)]
+    return lacks[0] if lacks else ("NO_THRESHOLD", f"{bar.key}: is no bar of {entry.id}")
+
+
+def keys_of(missing: str) -> list[str]:
+    """Return the keys of the bars that a message about missing bars speaks of."""
+    return missing.partition(":")[0].split(", ")

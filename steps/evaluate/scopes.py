@@ -1,0 +1,378 @@
+"""Bars on one measurement, by scope.
+
+A bar of scope ``group`` is evaluated once, ``node`` on the run of a single node, ``gpu`` on every
+GPU that the rows name, ``row`` on every row that counts. A false one names what it is about, a true
+one holds only when nothing is missing that could have made it false. A bar that names
+``peer_median`` or ``peer_count`` compares the run with others of its kind, see
+`steps.evaluate.peers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from catalog.errors import ExpressionError
+from catalog.expressions import Expression, compile_bar
+from catalog.reasons import Kind, reason
+from catalog.resolved import Bar
+from steps.documents import (
+    DiagnosticRow,
+    Entity,
+    Evidence,
+    ExpressionResult,
+    Group,
+    Measurements,
+    Outcome,
+)
+from steps.documents.measurements import Row
+from steps.evaluate.context import Context
+from steps.evaluate.decisive import MOST_LINES, Decisive
+from steps.evaluate.expressions import (
+    PEER_NAMES,
+    Trial,
+    attempt,
+    figures_read,
+    not_evaluated,
+    not_proven,
+)
+from steps.evaluate.gpus import by_gpu, gpu_figures
+from steps.evaluate.outliers import Question
+from steps.evaluate.peers import FEWEST_PEERS, PeerClass
+from steps.evaluate.rows import counted_rows, diagnostics, row_name, row_values
+from steps.evaluate.whole import figures_lost, rightly_absent, rows_lost, sizes_lost
+from steps.parse.nccl.figures import MAX_GBPS
+
+_PLURALS = {"gpu": "GPUs", "row": "rows"}
+_PRINTED = {"avgBusBandwidthGBps", "fabricHostCount", "rankCount", "wrongCount"}
+"""Figures that no lost row can change: other lines of the output tell them, for all rows."""
+_OF_SIZES = {"largestSizeBusBandwidthGBps", "busBandwidthAtGBps", "busBandwidthInPlaceAtGBps"}
+_OF_SIZES |= {"algBandwidthAtGBps", "timeAtUs"}
+"""Figures of given message sizes, which the loss of other sizes does not change."""
+_GREATEST = {"busBandwidthGBps", "algBandwidthGBps", "peakBusBandwidthGBps"}
+"""Figures that a lost message size can only have made smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A bar that was not applied, with the reason; None where it goes without saying."""
+
+    bar: Bar
+    why: str | None
+
+    def __str__(self) -> str:
+        return f"{self.bar.key} ({self.bar.expression}): {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What an expression is evaluated for.
+
+    Attributes:
+        values: values by name, without those of the bar.
+        figures: the figures among them.
+        name: of the GPU or row, for people.
+        entity: node and GPU, where it is about one.
+        lines: returns the evidence.
+    """
+
+    values: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    lines: Callable[[tuple[str, ...], str, int], tuple[Evidence, ...]]
+    name: str | None = None
+    entity: Entity | None = None
+
+
+class RunJudge:
+    """Judges the bars of one run.
+
+    Args:
+        group: the nodes that ran.
+        read: what the output says.
+        tool: nccl, dcgm or training.
+        context: what is known besides.
+        peers: the runs to compare with; None where there are no others.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        read: Measurements,
+        tool: str,
+        context: Context,
+        peers: PeerClass | None = None,
+    ) -> None:
+        self.group = group
+        self.read = read
+        self.tool = tool
+        self.context = context
+        self.peers = peers
+        self._decisive = Decisive(read, tool)
+        self._figures = {name: figure.value for name, figure in read.figures.items()}
+        self._known = context.values()
+
+    def judge(self, bar: Bar) -> tuple[ExpressionResult, ...] | LeftOut:
+        """Evaluate a bar; a bar that does not apply to this run is left out with the reason."""
+        try:
+            expression = compile_bar(bar.key, bar.expression, self.tool, bar.scope)
+        except ExpressionError as error:
+            return (_result(bar, not_evaluated(bar.expression, error.message), None),)
+        figures = figures_read(bar, expression, self.tool)
+        if bar.scope in {"gpu", "row"}:
+            return self._each(bar, expression, figures)
+        whole = self._whole_run(expression)
+        if bar.scope == "node":
+            if self._together:
+                return (self._unproven(bar, self._together),)
+            whole = replace(whole, entity=self._place())
+        if self._absent(bar, figures, whole.figures):
+            return LeftOut(bar, "the output shows that it was not measured")
+        if PEER_NAMES & expression.names:
+            return self._with_peers(bar, expression, figures, whole)
+        trial = attempt(expression, _values(bar, whole), bar.key)
+        if trial.outcome is Outcome.PASS:
+            trial = self._unless_lost(bar, expression, figures, trial, whole)
+        return (self._of_run(bar, figures, trial, whole),)
+
+    @property
+    def _together(self) -> str | None:
+        """Why figures of single nodes or GPUs are none of this run; None where one node ran."""
+        count = max(len(self.group.nodes), self.context.nodes or 0)
+        return f"{count} nodes ran together" if count > 1 else None
+
+    def _place(self, gpu: int | None = None) -> Entity:
+        """Name the node of a run of one node, where it has a name that is known."""
+        return Entity(node=self.group.nodes[0] if self.context.nodes else None, gpu=gpu)
+
+    def _of_run(
+        self, bar: Bar, figures: tuple[str, ...], trial: Trial, whole: _Subject
+    ) -> ExpressionResult:
+        measured = tuple(name for name in figures if name in whole.figures)
+        return _result(bar, trial, whole, whole.lines(measured, bar.expression, _most(trial)))
+
+    def _absent(self, bar: Bar, figures: Iterable[str], known: Mapping[str, Any]) -> bool:
+        """True when the bar is optional and the output shows that its figure was not to be had."""
+        missing = [name for name in figures if name not in known]
+        return bar.optional and any(rightly_absent(name, self.read, self.tool) for name in missing)
+
+    def _unproven(self, bar: Bar, why: str, code: str = "FIGURE_MISSING") -> ExpressionResult:
+        trial = Trial(Outcome.INCONCLUSIVE, bar.expression, {}, code, why)
+        return _result(bar, trial, None)
+
+    # one run as a whole
+
+    def _whole_run(self, expression: Expression) -> _Subject:
+        values: dict[str, Any] = self._figures | self._known
+        if "rows" in expression.names:
+            values["rows"] = self._rows
+        return _Subject(values, self._figures, self._decisive.lines)
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        return [row_values(row) for row in counted_rows(self.read)]
+
+    @cached_property
+    def _lost(self) -> str | None:
+        return rows_lost(self.read, self.tool)
+
+    @cached_property
+    def _figures_lost(self) -> str | None:
+        return figures_lost(self.read, self.tool)
+
+    @cached_property
+    def _sizes_lost(self) -> str | None:
+        return sizes_lost(self.read) if self.tool == "nccl" else None
+
+    def _unless_lost(
+        self,
+        bar: Bar,
+        expression: Expression,
+        figures: tuple[str, ...],
+        trial: Trial,
+        subject: _Subject,
+    ) -> Trial:
+        """Turn a PASS into not proven where rows are missing that could have made it false."""
+        if "rows" in expression.names:
+            why = self._lost or self._sizes_lost
+        else:
+            read = set(figures)
+            why = None if read <= _PRINTED else self._figures_lost
+            if why is None and not read <= _PRINTED | _OF_SIZES:
+                why = self._sizes_lost
+                if why and read <= _PRINTED | _OF_SIZES | _GREATEST:
+                    most = dict.fromkeys((*(read & _GREATEST), "value"), MAX_GBPS)
+                    still = attempt(expression, _values(bar, subject) | most)
+                    why = None if still.outcome is Outcome.PASS else why
+        return trial if why is None else not_proven(trial, "ROWS_MISSING", why)
+
+    # compared with others
+
+    def _with_peers(
+        self, bar: Bar, expression: Expression, figures: tuple[str, ...], subject: _Subject
+    ) -> tuple[ExpressionResult, ...] | LeftOut:
+        peers = self.peers
+        others = peers.others(self.group) if peers else 0
+        if peers is None or others < FEWEST_PEERS:
+            runs = "run" if others == 1 else "runs"
+            why = f"{others} other {runs} of this kind, at least {FEWEST_PEERS} are needed"
+            return LeftOut(bar, why if others else None)
+        question = Question(bar, expression)
+        trial = question.ask(peers, self.group, subject.values)
+        if trial.outcome is Outcome.PASS:
+            trial = self._unless_lost(bar, expression, figures, trial, subject)
+        result = self._of_run(bar, figures, trial, subject)
+        if trial.outcome is Outcome.FAIL:
+            split = question.splits(peers, self._known)
+            code = "FLEET_SPLIT" if split else "OUTLIER"
+            message = f"against {trial.values.get('peer_count', others)} other runs of this kind"
+            result = result.model_copy(update={"code": code, "message": message})
+        return (result,)
+
+    # on every GPU, on every row
+
+    def _each(
+        self, bar: Bar, expression: Expression, figures: tuple[str, ...]
+    ) -> tuple[ExpressionResult, ...] | LeftOut:
+        if bar.scope == "gpu" and self._together:
+            return (self._unproven(bar, self._together),)
+        subjects = list(
+            self._gpus(expression) if bar.scope == "gpu" else self._each_row(expression)
+        )
+        if not subjects:
+            what = "GPU" if bar.scope == "gpu" else "row"
+            return (self._unproven(bar, f"the output has no {what} to test: not measured"),)
+        if all(self._absent(bar, figures, subject.figures) for subject in subjects):
+            return LeftOut(bar, "the output shows that it was not measured")
+        if PEER_NAMES & expression.names:
+            return (self._unproven(bar, "only whole runs have peers", "EXPRESSION_ERROR"),)
+        trials = [
+            (subject, attempt(expression, _values(bar, subject), bar.key)) for subject in subjects
+        ]
+        by_outcome: dict[Outcome, list[tuple[_Subject, Trial]]] = {}
+        for subject, trial in trials:
+            by_outcome.setdefault(trial.outcome, []).append((subject, trial))
+        if set(by_outcome) == {Outcome.PASS}:
+            return (self._every(bar, figures, trials),)
+        found: list[ExpressionResult] = []
+        for outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE):
+            some = by_outcome.get(outcome, [])
+            if bar.scope == "gpu" and outcome is Outcome.FAIL:
+                found += [self._some(bar, figures, [one], len(trials)) for one in some]
+            elif some:
+                found.append(self._some(bar, figures, some, len(trials)))
+        return tuple(found)
+
+    def _every(
+        self,
+        bar: Bar,
+        figures: tuple[str, ...],
+        trials: list[tuple[_Subject, Trial]],
+    ) -> ExpressionResult:
+        """Return the one result of a bar that is true on every GPU or row."""
+        subject, trial = trials[-1]
+        why = self._lost or (self._gpus_lost(len(trials)) if bar.scope == "gpu" else None)
+        why = why or self._sizes_lost
+        if why:
+            trial = not_proven(trial, "ROWS_MISSING", why)
+        elif len(trials) > 1:
+            trial = replace(
+                trial, message=f"the last of {len(trials)} {_PLURALS[bar.scope]}, all true"
+            )
+        lines = subject.lines(figures, bar.expression, _most(trial))
+        return _result(bar, trial, subject, lines, times=len(trials))
+
+    def _some(
+        self,
+        bar: Bar,
+        figures: tuple[str, ...],
+        some: list[tuple[_Subject, Trial]],
+        total: int,
+    ) -> ExpressionResult:
+        """Return one result for those GPUs or rows on which a bar came out the same, not true."""
+        subject, trial = some[0]
+        lines: tuple[Evidence, ...] = ()
+        for one, _ in some[:MOST_LINES]:
+            lines += one.lines(figures, bar.expression, MOST_LINES)
+        result = _result(bar, trial, subject, lines[:MOST_LINES], times=len(some))
+        if bar.scope == "row" or len(some) > 1:
+            words = f"{len(some)} of {total} {_PLURALS[bar.scope]}"
+            message = f"{result.message}; {words}" if result.message else words
+            result = result.model_copy(update={"message": message})
+        return result
+
+    def _gpus(self, expression: Expression) -> Iterator[_Subject]:
+        for gpu, rows in by_gpu(diagnostics(self.read)).items():
+            figures: dict[str, Any] = dict(gpu_figures(rows))
+            values = figures | self._known
+            if "rows" in expression.names:
+                values["rows"] = [row_values(row) for row in rows]
+
+            def lines(
+                names: tuple[str, ...], text: str, most: int, rows: list[DiagnosticRow] = rows
+            ) -> tuple[Evidence, ...]:
+                mine = self.read.model_copy(update={"rows": tuple(rows)})
+                return Decisive(mine, self.tool).lines(names, text, most)
+
+            yield _Subject(values, figures, lines, f"GPU {gpu}", self._place(gpu))
+
+    def _gpus_lost(self, seen: int) -> str | None:
+        told = self.context.gpus_per_node or self._figures.get("gpusSeen")
+        if not isinstance(told, int):
+            return "it is not known how many GPUs the node has"
+        return f"{seen} of {told} GPUs have results" if seen < told else None
+
+    def _each_row(self, expression: Expression) -> Iterator[_Subject]:
+        whole = self._whole_run(expression)
+        for row, fields in zip(counted_rows(self.read), self._rows, strict=True):
+
+            def lines(*_: object, row: Row = row) -> tuple[Evidence, ...]:
+                return (self._decisive.line(row),)
+
+            values = {**whole.values, "row": fields}
+            yield _Subject(values, self._figures, lines, row_name(row))
+
+
+def _values(bar: Bar, subject: _Subject) -> dict[str, Any]:
+    values = {**subject.values, **bar.values}
+    if bar.key in subject.figures:
+        values["value"] = subject.figures[bar.key]
+    return values
+
+
+def _most(trial: Trial) -> int:
+    """A bar that is met needs no more than one line, and there are many of them."""
+    return 1 if trial.outcome is Outcome.PASS else MOST_LINES
+
+
+def _result(
+    bar: Bar,
+    trial: Trial,
+    subject: _Subject | None,
+    lines: tuple[Evidence, ...] = (),
+    *,
+    times: int = 1,
+) -> ExpressionResult:
+    origin = bar.origin
+    place = f"{origin.file}:{origin.line}" if origin.line else origin.file
+    code = trial.code or bar.code
+    if code == "FIGURE_MISSING" and reason(bar.code).kind is Kind.DATA:
+        code = bar.code  # It says what is missing, and what to do about it.
+    return ExpressionResult(
+        key=bar.key,
+        expression=bar.expression,
+        outcome=trial.outcome,
+        with_values=trial.with_values,
+        values=dict(trial.values),
+        message=trial.message,
+        source=bar.source or origin.rule,
+        code=code,
+        scope=bar.scope,
+        subject=subject.name if subject else None,
+        entity=subject.entity if subject else None,
+        times=times,
+        evidence=lines,
+        rule=origin.rule if place == origin.rule else f"{origin.rule} ({place})",
+        kind=bar.kind,
+    )
