@@ -10,6 +10,8 @@
  *                         nccl-tests leaves out what a GPU cannot hold (default 256)
  *   STANDIN_NETWORK       every rank logs that it uses this network, in the words of NCCL's INFO log
  *   STANDIN_CORRUPT_RANK  this rank damages one value that it received
+ *   STANDIN_PAUSE_MS      sleep so long after every collective, so that a long run needs no processor
+ *   STANDIN_HANG_BYTES    never finish messages of this size or more, as a hanging collective
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -194,6 +196,24 @@ static long count_wrong(const struct settings *s, const struct world *w, struct 
     return all;
 }
 
+static long number_from(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? atol(text) : 0;
+}
+
+/* Moves the data once, and then does what the environment asks for. */
+static void step(const struct settings *s, const struct world *w, struct message *m, int in_place)
+{
+    const long pause_ms = number_from("STANDIN_PAUSE_MS"), hang = number_from("STANDIN_HANG_BYTES");
+
+    while (hang > 0 && m->count * s->type.size >= (size_t)hang)
+        pause();
+    collective(s, w, m, in_place);
+    if (pause_ms > 0)
+        usleep((useconds_t)pause_ms * 1000);
+}
+
 static struct measured measure(const struct settings *s, const struct world *w, struct message *m, int in_place)
 {
     struct measured result = {0, -1};
@@ -201,11 +221,11 @@ static struct measured measure(const struct settings *s, const struct world *w, 
 
     fill(s, w, m, in_place);
     for (int i = 0; i < s->warmup; i++)
-        collective(s, w, m, in_place);
+        step(s, w, m, in_place);
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
     for (int i = 0; i < s->iterations; i++)
-        collective(s, w, m, in_place);
+        step(s, w, m, in_place);
     mine = (MPI_Wtime() - start) / s->iterations;
     MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     result.seconds = sum / w->processes;

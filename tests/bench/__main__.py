@@ -6,9 +6,15 @@ import argparse
 import json
 import sys
 
-from tests.bench import overhead, parse_log, plan_nodes
+from tests.bench import gang_starts, judge, overhead, parse_log, plan_nodes
 
-BENCHMARKS = {"parse-1gb": parse_log, "plan": plan_nodes, "overhead": overhead}
+BENCHMARKS = {
+    "parse-1gb": parse_log,
+    "plan": plan_nodes,
+    "judge": judge,
+    "overhead": overhead,
+    "gang-starts": gang_starts,
+}
 """Modules with ``NAME``'s ``add_options(parser)`` and ``run(options) -> dict``."""
 
 

@@ -25,7 +25,10 @@ NAMESPACE = "argo"
 _CONTROLLER_ENV = {
     "LEADER_ELECTION_DISABLE": "true",
     # By default a workflow is looked at every ten seconds; tests wait for every step of it.
-    "DEFAULT_REQUEUE_TIME": "1s",
+    "DEFAULT_REQUEUE_TIME": "500ms",
+    "CRON_SYNC_PERIOD": "1s",
+    # A pod that somebody deletes is missed for two minutes, lest its informer only lags behind.
+    "RECENTLY_DELETED_POD_DURATION": "5s",
 }
 _CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "PriorityClass"}
 _NOT_HERE = {"Deployment", "Service", "Kustomization"}

@@ -13,12 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from steps.cluster.store import ConfigMapStore
+from tests.cluster import gangs
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import PYTHON_IMAGE
 from tests.cluster.lab import Lab
 from tests.cluster.lifecycle import attach, down, keep_logs, up
 from tests.cluster.pki import kubeconfig
+from tests.cluster.product import Product, installed
 from tests.cluster.state import testing_lab
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the test that takes the lab down be the last one, in whatever order modules are named."""
+    items.sort(key=lambda item: item.path.name == "test_teardown.py")
 
 
 @pytest.fixture(scope="session")
@@ -61,3 +69,35 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the test's own, in which Argo's pods may report their results."""
     with cluster.namespace() as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def standin(lab: Lab) -> str:
+    """The name of the CPU stand-in's image, on every node."""
+    return gangs.build_standin(lab)
+
+
+@pytest.fixture
+def run_step(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, namespace: str) -> Iterator[None]:
+    """Let the run step reach the cluster and wait only as long as suits a test.
+
+    Whatever the test did, nothing of its runs may be left.
+    """
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    for name, value in gangs.QUICK.items():
+        monkeypatch.setenv(name, value)
+    yield
+    assert gangs.left_over(cluster, namespace) == []
+
+
+@pytest.fixture
+def store(run_step: None, namespace: str) -> ConfigMapStore:
+    """A record store in the test's own namespace."""
+    return gangs.open_store(namespace)
+
+
+@pytest.fixture(scope="module")
+def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The product, installed in a namespace of its own."""
+    with installed(lab, tmp_path_factory.mktemp("manifests")) as found:
+        yield found

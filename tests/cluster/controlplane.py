@@ -101,6 +101,9 @@ def start_api_server(state: State, tokens: Path) -> None:
         "token-auth-file": tokens,
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
+        # So that tests can change objects on admission, as queues do, without a webhook.
+        "feature-gates": "MutatingAdmissionPolicy=true",
+        "runtime-config": "admissionregistration.k8s.io/v1beta1=true",
         "anonymous-auth": "true",
         "allow-privileged": "true",
         "service-cluster-ip-range": SERVICE_CIDR,

@@ -78,13 +78,29 @@ def needs_new_node(cluster: Cluster, name: str, index: int, dress: Dress) -> boo
     return bool(have) and have != _provider_id(dress, index)
 
 
+def wears(cluster: Cluster, name: str, index: int, dress: Dress) -> bool:
+    """Tell whether a node looks like this already, whoever made it so."""
+    node = cluster.get("node", name)
+    labels = {key: value.format(index=index) for key, value in dress.labels.items()}
+    remembered = json.loads(node["metadata"].get("annotations", {}).get(_REMEMBERED, "{}"))
+    return (
+        remembered == _remembered(dress)
+        and labels.items() <= node["metadata"]["labels"].items()
+        and node["spec"].get("providerID", "") == _provider_id(dress, index)
+        and all(
+            node["status"]["allocatable"].get(key) == str(count)
+            for key, count in dress.resources.items()
+        )
+    )
+
+
 def put_on(cluster: Cluster, name: str, index: int, dress: Dress) -> None:
     """Give a node this look and take the former one off."""
     node = cluster.get("node", name)
     former = json.loads(node["metadata"].get("annotations", {}).get(_REMEMBERED, "{}"))
     labels: dict[str, str | None] = dict.fromkeys(former.get("labels", []))
     labels |= {key: value.format(index=index) for key, value in dress.labels.items()}
-    remembered = {"labels": list(dress.labels), "resources": list(dress.resources)}
+    remembered = _remembered(dress)
     # Kubernetes' own taints, such as that of a cordon, are not part of the look.
     kept = [t for t in node["spec"].get("taints", []) if "node.kubernetes.io/" in t["key"]]
     spec: dict[str, object] = {"taints": [*kept, *(dict(taint) for taint in dress.taints)]}
@@ -104,6 +120,10 @@ def set_resources(cluster: Cluster, name: str, resources: Mapping[str, str | Non
     """
     status = {"capacity": dict(resources), "allocatable": dict(resources)}
     _patch(cluster, name, {"status": status}, "--subresource=status")
+
+
+def _remembered(dress: Dress) -> dict[str, list[str]]:
+    return {"labels": list(dress.labels), "resources": list(dress.resources)}
 
 
 def _provider_id(dress: Dress, index: int) -> str:

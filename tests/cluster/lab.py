@@ -39,13 +39,22 @@ class Lab(Cluster):
 
     def load_image(self, tag: str) -> None:
         """Bring an image of the lab's store to every node, unless it is there already."""
-        found, path = images.archive(tag)
-        lacking = [n.name for n in self.state.nodes.values() if n.images.get(tag) != found]
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda name: import_archives(name, [path]), lacking))
+        found = images.image_id(tag)
         state = self.state
-        for name in lacking:
-            state.nodes[name].images[tag] = found
+        lacking = []
+        for record in state.nodes.values():
+            same = [other for other, image in record.images.items() if image == found]
+            if same and tag not in same:
+                node.ctr(record.name, "images", "tag", "--force", same[0], tag)
+                record.images[tag] = str(found)
+            elif not same:
+                lacking.append(record)
+        if lacking:
+            found, path = images.archive(tag)
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda record: import_archives(record.name, [path]), lacking))
+            for record in lacking:
+                record.images[tag] = found
         state.save()
 
     def load_python_image(self) -> str:
@@ -67,6 +76,12 @@ class Lab(Cluster):
         ensure_python_image()
         images.build_image(context, containerfile, tag, build_args=build_args, target=target)
         self.load_image(tag)
+
+    def dress_all(self, look: dress.Dress) -> None:
+        """Make every node look like one kind of machine, those that do not yet."""
+        for record in self.state.nodes.values():
+            if not dress.wears(self, record.name, record.index, look):
+                self.dress(record.name, look)
 
     def dress(self, name: str, look: dress.Dress) -> None:
         """Make a node look like another kind of machine."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.cluster.config import state_dir
@@ -112,6 +112,16 @@ def stop_all(state: State) -> None:
         _signal(record, signal.SIGKILL)
     for name in list(state.processes):
         stop(state, name, grace=0)
+
+
+@contextmanager
+def paused(record: ProcessRecord) -> Iterator[None]:
+    """Freeze a program for the time of a `with` block: it keeps its ports and answers nobody."""
+    _signal(record, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(record, signal.SIGCONT)
 
 
 def _signal(record: ProcessRecord, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Runs last of these tests, by its name: it takes the lab down."""
+"""Runs last of these tests, see conftest: it takes the lab down."""
 
 from __future__ import annotations
 

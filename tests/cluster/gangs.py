@@ -1,0 +1,201 @@
+"""Groups for the run step on the lab's nodes, and what a test does to them while they run.
+
+The tools are the CPU stand-in's real MPI collectives, or small shell scripts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from catalog.hardware import Hardware
+from catalog.resolved import Launcher, Setting, Workload
+from steps.cluster.api import Cluster as Api
+from steps.cluster.launch import launch
+from steps.cluster.store import ConfigMapStore
+from steps.documents import Group, RunRecord
+from steps.programs.runs import keep_run
+from steps.run.job import Job, JobResult
+from tests.builders import setting
+from tests.cluster.cluster import Cluster
+from tests.cluster.lab import Lab
+from tests.cluster.shell import wait_for
+
+ROOT = Path(__file__).parents[2]
+STANDIN = "docker.io/library/readiness-standin:test"
+ALL_REDUCE = "communication/nccl-all-reduce"
+WORKFLOW = "certify-run"
+QUICK = {
+    "READINESS_SCHEDULING_DEADLINE": "20",
+    "READINESS_POLL_SECONDS": "0.5",
+    "READINESS_SETTLE_SECONDS": "4",
+    "READINESS_CLEANUP_SECONDS": "30",
+    "READINESS_BACKOFF_SECONDS": "1",
+}
+"""The run step waits as long as suits a test."""
+
+KINDS = "jobs,pods,secrets,configmaps,leases,resourceclaimtemplates"
+"""Everything that runs create by these kinds; records are ConfigMaps too, but of no group."""
+
+
+def build_standin(lab: Lab) -> str:
+    """Bring the stand-in to every node and return its name."""
+    folder = ROOT / "containers" / "standin"
+    lab.build_image(folder, folder / "Containerfile", STANDIN)
+    return STANDIN
+
+
+def open_store(namespace: str, workflow: str = WORKFLOW) -> ConfigMapStore:
+    """Return the record store of a workflow that need not exist."""
+    return ConfigMapStore(Api.connect(namespace), workflow)
+
+
+def left_over(cluster: Cluster, namespace: str, workflow: str = "") -> list[str]:
+    """Name what the runs of a workflow, or of all, have left in a namespace."""
+    selector = f"readiness/workflow={workflow}" if workflow else "readiness/workflow"
+    found = cluster.get(KINDS, "-n", namespace, "-l", selector)["items"]
+    return [
+        f"{item['kind']}/{item['metadata']['name']}"
+        for item in found
+        # Leases are of no group.
+        if item["kind"] == "Lease" or "readiness/group" in item["metadata"]["labels"]
+    ]
+
+
+def settings(**values: object) -> dict[str, Setting]:
+    return {name: setting(value) for name, value in values.items()}
+
+
+def work(
+    image: str,
+    command: tuple[str, ...],
+    kind: Launcher = Launcher.MPI,
+    *,
+    ranks: int = 2,
+    gpus: int = 8,
+    timeout: float = 120,
+    options: Mapping[str, object] | None = None,
+) -> Workload:
+    return Workload(
+        options=settings(**(options or {})),
+        launcher=kind,
+        image=setting(image),
+        command=command,
+        env=settings(NCCL_DEBUG="WARN"),
+        resources={"nvidia.com/gpu": setting(gpus)},
+        gpus_per_node=setting(ranks),
+        nics_per_node=setting(0),
+        nic_resource=setting(None),
+        transport=setting([]),
+        pod=settings(
+            volumes=[{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+            volumeMounts=[{"name": "dshm", "mountPath": "/dev/shm"}],
+        ),
+        launch=settings(
+            mpirun="/usr/bin/mpirun",
+            flags={"-N": str(ranks), "--allow-run-as-root": "", "--oversubscribe": ""},
+            mca={"plm_rsh_args": "-o StrictHostKeyChecking=no"},
+        ),
+        timeout_seconds=setting(timeout),
+    )
+
+
+def collective(image: str, **changed: Any) -> Workload:
+    command = ("/usr/local/bin/all_reduce_perf_mpi", "-b", "8", "-e", "64K", "-f", "2", "-n", "5")
+    return work(image, command, **changed)
+
+
+def sleeper(
+    image: str, kind: Launcher = Launcher.MPI, *, seconds: float = 100, **changed: Any
+) -> Workload:
+    return work(image, ("/bin/sh", "-c", f"echo begun; sleep {seconds}"), kind, **changed)
+
+
+def job(workload: Workload, *nodes: str, group: str = "full-scale-0") -> Job:
+    return Job(
+        category=ALL_REDUCE,
+        cohort="aws",
+        workload=workload,
+        group=Group(id=group, nodes=nodes or ("node-1", "node-0")),
+        hardware=Hardware(
+            platform="aws",
+            gpu_architecture="h100",
+            gpus_per_node=8,
+            instance_type="p5.48xlarge",
+            profile=None,
+        ),
+        start=datetime.now(UTC),
+    )
+
+
+def run(store: ConfigMapStore, what: Job) -> tuple[RunRecord, JobResult]:
+    """Run a group, keep its record, and return it as the store gives it back."""
+    result = launch(store, what)
+    keep_run(store, result)
+    kept = store.get(RunRecord, what.category, what.group.id)
+    assert kept is not None
+    assert [log.bytes for log in kept.logs] == [len(store.get_log(log.name)) for log in kept.logs]
+    return kept, result
+
+
+_RUN_PROGRAM = """
+import sys
+from tests.cluster.gangs import job, open_store, run, sleeper
+namespace, image = sys.argv[1:]
+print(run(open_store(namespace), job(sleeper(image)))[0].outcome)
+"""
+
+
+def start_run_step(namespace: str, image: str) -> subprocess.Popen[str]:
+    """Run a sleeper in a process of its own, which prints the outcome."""
+    words = [sys.executable, "-c", _RUN_PROGRAM, namespace, image]
+    return subprocess.Popen(words, cwd=ROOT, env=os.environ, stdout=subprocess.PIPE, text=True)
+
+
+class InMidRun:
+    """Does something once the tool has begun, in a thread beside the run step."""
+
+    def __init__(self, cluster: Cluster, namespace: str, act: Callable[[], object]) -> None:
+        self._cluster, self._namespace, self._act = cluster, namespace, act
+        self._thread = threading.Thread(target=self._wait_and_act, daemon=True)
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(60)
+        assert self.error is None, self.error
+
+    def _wait_and_act(self) -> None:
+        try:
+            wait_for_tool(self._cluster, self._namespace)
+            self._act()
+        except BaseException as error:  # noqa: BLE001  (shown by the test's own thread)
+            self.error = error
+
+
+def wait_for_tool(cluster: Cluster, namespace: str) -> None:
+    """Wait until a tool has said that it has begun."""
+    wait_for("the tool to begin", lambda: _begun(cluster, namespace), timeout=60, interval=0.3)
+
+
+def _begun(cluster: Cluster, namespace: str) -> bool:
+    for pod in cluster.get("pods", "-n", namespace)["items"]:
+        done = cluster.try_kubectl("logs", pod["metadata"]["name"], "-n", namespace)
+        if "begun" in done.stdout:
+            return True
+    return False
+
+
+def worker_on(cluster: Cluster, namespace: str, node: str) -> str:
+    """Return the name of the worker pod on a node."""
+    words = ["pods", "-n", namespace, "-l", "readiness/role=worker"]
+    pods = cluster.get(*words)["items"]
+    return next(str(p["metadata"]["name"]) for p in pods if p["spec"]["nodeName"] == node)
