@@ -62,5 +62,9 @@ class RecordError(ReadinessError):
     """A document in the record store is missing, damaged or too big."""
 
 
+class NoPlanError(RecordError):
+    """There is no plan, so nothing ran and nothing is proven."""
+
+
 class ClusterError(ReadinessError):
     """The Kubernetes API refused or did not answer."""

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.errors import InputError, ReadinessError
+from catalog.errors import InputError, NoPlanError, ReadinessError
 from steps.documents import Group, Result
 from steps.programs import judging
 from steps.programs.parameters import Parameters
@@ -188,6 +188,10 @@ def main() -> None:
     except InputError as error:
         sys.stderr.write(f"steps: {error}\n")
         sys.exit(2)
+    except NoPlanError as error:
+        # No failure of the step: to try again would give the same, detect has its own retries.
+        sys.stderr.write(f"steps: {error}\n")
+        sys.exit(RESULT_EXITS[Result.INCONCLUSIVE])
     except ReadinessError as error:
         sys.stderr.write(f"steps: {error}\n")
         sys.exit(70)

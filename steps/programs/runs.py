@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from catalog.errors import RecordError
+from catalog.errors import NoPlanError, RecordError
 from steps.documents import (
     Group,
     IsolationRound,
@@ -23,11 +23,11 @@ def require_plan(store: RecordStore) -> Plan:
     """Return the plan.
 
     Raises:
-        RecordError: detect has not written one.
+        NoPlanError: detect has not written one.
     """
     plan = store.get(Plan)
     if plan is None:
-        raise RecordError("there is no plan; detect has not run, or has died")
+        raise NoPlanError("there is no plan; detect has not run, or has died")
     return plan
 
 
