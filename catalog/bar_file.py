@@ -10,9 +10,9 @@
         when: {category: communication/*, stage: production}
         expression: value <= 60
 
-A bar with an expression replaces ours of the same key, or is added where we have none. One with
-``expected`` alone keeps our expression and says what the figure should reach instead. Of two that
-fit, the later one stands.
+A bar with an expression replaces ours of the same key, or is added where we have none; one that
+compares with the peers replaces only such a one. One with ``expected`` alone keeps our expression
+and says what the figure should reach instead. Of two that fit, the later one stands.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from catalog.entry import Entry, builtin_entries
-from catalog.expressions import check_threshold
 from catalog.figures import figures_of
+from catalog.lint import check_bar
 from catalog.model import Model, suggestion
 from catalog.platforms import platform_rules
 from catalog.profile import Profiles, builtin_profiles
@@ -77,6 +77,8 @@ class OwnExpected(Model):
 
 def _number(value: Any) -> Any:
     """Let people write the number alone."""
+    if isinstance(value, str):
+        raise ValueError("must be a number, or value, date and reasoning")
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     return {"value": value} if plain else value
 
@@ -169,14 +171,14 @@ class OwnBar:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The bars of the user's that hold in given circumstances, by key; the latest of each.
+    """The bars of the user's that hold in given circumstances.
 
     Attributes:
-        bars: those with an expression.
-        expected: those that say what the figure should reach.
+        bars: those with an expression, in their order; of two that test the same the later stands.
+        expected: those that say what the figure should reach, by key; the latest of each.
     """
 
-    bars: dict[str, OwnBar]
+    bars: tuple[OwnBar, ...]
     expected: dict[str, OwnBar]
 
 
@@ -190,7 +192,7 @@ class OwnBars:
         """Return those that hold."""
         holding = [bar for bar in self.bars if bar.holds(known)]
         return Fitting(
-            bars={bar.item.key: bar for bar in holding if bar.item.expression is not None},
+            bars=tuple(bar for bar in holding if bar.item.expression is not None),
             expected={bar.item.key: bar for bar in holding if bar.item.expected is not None},
         )
 
@@ -265,19 +267,25 @@ def _check_when(when: BarWhen, source: Source, path: Path_, names: dict[str, lis
         raise source.error(f"holds for no number of nodes: {low} to {high}", (*path, "nodes"))
 
 
+def entries_of(item: BarItem) -> list[Entry]:
+    """Return the entries that a bar is about, see `BarWhen`."""
+    condition = item.when.category
+    entries = [entry for entry in builtin_entries().values() if condition.fits(entry.id)]
+    if condition == Names():
+        return [entry for entry in entries if item.key in figures_of(entry.tool)]
+    return entries
+
+
 def _check(item: BarItem, source: Source, path: Path_) -> list[Entry]:
     """Compile the expression for every entry that the bar is about, and return these.
 
     Raises:
         InputError: it means nothing for one of them, or is about none.
     """
-    condition = item.when.category
-    entries = [entry for entry in builtin_entries().values() if condition.fits(entry.id)]
-    if condition == Names():
-        entries = [entry for entry in entries if item.key in figures_of(entry.tool)]
-        if not entries:
-            hint = "name the categories in when, or give the key of a figure"
-            raise source.error(f"{item.key!r} is no figure of any tool", (*path, "key"), hint)
+    entries = entries_of(item)
+    if not entries:
+        hint = "name the categories in when, or give the key of a figure"
+        raise source.error(f"{item.key!r} is no figure of any tool", (*path, "key"), hint)
     if item.code is not None and not _provable(item.code):
         raise source.error(
             f"{item.code!r} is no reason code that a measured value can prove",
@@ -288,7 +296,7 @@ def _check(item: BarItem, source: Source, path: Path_) -> list[Entry]:
         return _comparing(item, entries, source, path)
     for tool in dict.fromkeys(entry.tool for entry in entries):
         place = source.place((*path, "expression"))
-        check_threshold(item.key, item.expression, tool, place, item.scope)
+        check_bar(item.key, item.expression, tool, place, item.scope)
     return entries
 
 

@@ -5,27 +5,37 @@ Pure: the same entry, stage, hardware and group size always give the same bars.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from catalog.bar_file import NO_BARS, Circumstances, OwnBars
+from catalog.bar_file import NO_BARS, Circumstances, Fitting, OwnBars
 from catalog.entry import BarTemplate, Entry
 from catalog.errors import Place
 from catalog.expected import Expected, expected_figure, uses_mnnvl
 from catalog.expressions import Expression, check_threshold, code_of
 from catalog.hardware import Hardware
 from catalog.physics import Unknown
+from catalog.platforms import UNKNOWN
 from catalog.quantity import parse_size
 from catalog.resolved import Bar, BarKind, Origin, Setting
 from catalog.stages import find_stage, stage_values
+from catalog.vocabulary import PEER_NAMES
 
 Missing = tuple[tuple[str, str], ...]
 
 STAGES = "catalog/stages.yaml"
 EXPECTED = "expected"
 """Name that stands in expressions for what the figure should reach."""
-PEERS = frozenset({"peer_median", "peer_count"})
-"""Names of an expression that compares with other runs."""
+
+Slot = tuple[str, bool]
+
+
+def slot_of(key: str, names: Collection[str]) -> Slot:
+    """Return what a bar tests: its key, and whether it compares with the peers.
+
+    Of the bars of one slot the last one stands.
+    """
+    return key, not PEER_NAMES.isdisjoint(names)
 
 
 def bars_for(
@@ -42,7 +52,8 @@ def bars_for(
     """Work out what must hold for groups of ``nodes`` nodes.
 
     A bar of the user's files replaces the stage's bar of the same key; a threshold of the
-    certification replaces both, or all of them with ``replaceBars``.
+    certification replaces both, or all of them with ``replaceBars``. A bar over the peers replaces
+    only one over the peers, and any other only such: each leaves open what the other tests.
 
     Args:
         entry: the catalog entry.
@@ -72,15 +83,17 @@ def bars_for(
         largest=_largest(options),
         recorded=recorded,
     )
-    maker = _Maker(situation, own)
-    thresholds = options.get("thresholds")
-    texts: dict[str, str] = dict(thresholds.value or {}) if thresholds else {}
+    thresholds = list(_thresholds(situation, options.get("thresholds")))
     replace_all = bool(options["replaceBars"].value) if "replaceBars" in options else False
-    if not (replace_all and texts):
-        maker.add_ours_and_own(set(texts))
-    if thresholds:
-        for key, text in texts.items():
-            maker.add_threshold(key, text, thresholds.origin)
+    fitting = own.fitting(situation.circumstances())
+    everything = [*_ours(situation), *_of_files(situation, fitting), *thresholds]
+    stated: dict[Slot, _Stated] = {}
+    for one in thresholds if replace_all and thresholds else everything:
+        stated.pop(one.slot, None)  # What replaces a bar stands where it was stated itself.
+        stated[one.slot] = one
+    maker = _Maker(situation, fitting)
+    for one in stated.values():
+        maker.add(one)
     return tuple(maker.bars), maker.missing()
 
 
@@ -124,8 +137,11 @@ class _Situation:
     def unexpected(self, found: Unknown) -> str:
         """Say why nothing is expected."""
         count = f"{self.nodes} node{'s' if self.nodes != 1 else ''}"
+        what = self.entry.id
+        if self.hardware.platform == UNKNOWN:
+            return f"the platform is not told, so nothing is known to expect of {what}"
         return (
-            f"nothing is published of {self.entry.id} for {self.hardware.gpu_architecture} on "
+            f"nothing is published of {what} for {self.hardware.gpu_architecture} on "
             f"{self.hardware.place} with {count}, and {found.why}; state a bar in thresholds"
         )
 
@@ -138,13 +154,73 @@ class _Situation:
         return not template.transport or (self.nodes > 1 and bool(self.hardware.transport))
 
 
-class _Maker:
-    """Makes bars, and keeps why some are missing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stated:
+    """A bar before the numbers are in it.
 
-    def __init__(self, known: _Situation, own: OwnBars) -> None:
+    Attributes:
+        template: the bar.
+        slot: see `slot_of`.
+        origin: the rule that set it.
+        yours: where it comes from, if it is the user's own.
+    """
+
+    template: BarTemplate
+    slot: Slot
+    origin: Origin
+    yours: str | None = None
+
+
+def _stated(
+    template: BarTemplate, names: Collection[str], origin: Origin, yours: str | None = None
+) -> _Stated:
+    slot = slot_of(template.key, names)
+    return _Stated(template=template, slot=slot, origin=origin, yours=yours)
+
+
+def _ours(known: _Situation) -> Iterator[_Stated]:
+    """Yield the bars of the entry at the stage."""
+    origin = Origin(rule=f"stage {known.stage}", file=STAGES)
+    for template in known.entry.bars:
+        if known.applies(template):
+            yield _stated(template, template.names(known.entry.tool), origin)
+
+
+def _of_files(known: _Situation, fitting: Fitting) -> Iterator[_Stated]:
+    """Yield the bars of the user's files."""
+    entry = known.entry
+    for bar in fitting.bars:
+        item, place = bar.item, Place(bar.origin.file, bar.origin.line)
+        text = item.expression or ""
+        expression = check_threshold(item.key, text, entry.tool, place, item.scope)
+        code = item.code or _code(entry, item.key, expression)
+        template = BarTemplate(key=item.key, expression=text, scope=item.scope, code=code)
+        yield _stated(template, expression.names, bar.origin, bar.source)
+
+
+def _thresholds(known: _Situation, setting: Setting | None) -> Iterator[_Stated]:
+    """Yield the thresholds of the certification.
+
+    Raises:
+        ExpressionError: one is no valid CEL.
+    """
+    entry = known.entry
+    if setting is None:
+        return
+    origin = setting.origin
+    for key, text in (setting.value or {}).items():
+        expression = check_threshold(key, text, entry.tool, Place(origin.file, origin.line))
+        template = BarTemplate(key=key, expression=text, code=_code(entry, key, expression))
+        yield _stated(template, expression.names, origin, origin.rule)
+
+
+class _Maker:
+    """Puts the numbers into bars, and keeps why some are missing."""
+
+    def __init__(self, known: _Situation, own: Fitting) -> None:
         self.known = known
         self.bars: list[Bar] = []
-        self._own = own.fitting(known.circumstances())
+        self._own = own
         self._missing: dict[tuple[str, str], list[str]] = {}
 
     def missing(self) -> Missing:
@@ -154,40 +230,9 @@ class _Maker:
             for (code, why), texts in self._missing.items()
         )
 
-    def add_ours_and_own(self, taken: set[str]) -> None:
-        """Add the stage's bars and those of the user's files, without the keys that are taken."""
-        known = self.known
-        own = {key: bar for key, bar in self._own.bars.items() if key not in taken}
-        for template in known.entry.bars:
-            if template.key not in taken and template.key not in own and known.applies(template):
-                self._add(template, Origin(rule=f"stage {known.stage}", file=STAGES))
-        for bar in own.values():
-            item, place = bar.item, Place(bar.origin.file, bar.origin.line)
-            text = item.expression or ""
-            expression = check_threshold(item.key, text, known.entry.tool, place, item.scope)
-            code = item.code or _code(known.entry, item.key, expression)
-            template = BarTemplate(key=item.key, expression=text, scope=item.scope, code=code)
-            self._add(template, bar.origin, bar.source)
-
-    def add_threshold(self, key: str, text: str, origin: Origin) -> None:
-        """Add a threshold of the certification.
-
-        Raises:
-            ExpressionError: it is no valid CEL.
-        """
-        entry = self.known.entry
-        expression = check_threshold(key, text, entry.tool, Place(origin.file, origin.line))
-        template = BarTemplate(key=key, expression=text, code=_code(entry, key, expression))
-        self._add(template, origin, origin.rule)
-
-    def _add(self, template: BarTemplate, origin: Origin, yours: str | None = None) -> None:
-        """Put the numbers in and add the bar, or note why it is missing.
-
-        Args:
-            template: the bar.
-            origin: the rule that set it.
-            yours: where it comes from, if it is the user's own.
-        """
+    def add(self, stated: _Stated) -> None:
+        """Put the numbers in and add the bar, or note why it is missing."""
+        template, origin, yours = stated.template, stated.origin, stated.yours
         known = self.known
         optional = template.optional and known.stage not in template.required
         optional = optional or (template.own_runs and known.recorded)
@@ -202,7 +247,9 @@ class _Maker:
         if EXPECTED in names:
             found = self._expected(template.key)
             if isinstance(found, Unknown):
-                milder = not yours and not find_stage(known.stage).require_expected
+                # Nobody can know what to expect of hardware that is not told.
+                told = known.hardware.platform != UNKNOWN and known.nodes > 0
+                milder = told and not yours and not find_stage(known.stage).require_expected
                 self._miss(template, known.unexpected(found), optional=optional or milder)
                 return
             values[EXPECTED] = found.value
@@ -242,12 +289,13 @@ class _Maker:
 
 def _code(entry: Entry, key: str, expression: Expression) -> str:
     """Name the code of a bar of one's own: that of the bar it replaces, if it tests the like."""
-    if PEERS & expression.names:
+    slot = slot_of(key, expression.names)
+    if slot[1]:
         return "OUTLIER"
     code = code_of(key, expression, entry.tool)
     if code == "FIGURE_MISSING":
         return code
-    replaced = (bar for bar in entry.bars if bar.key == key and not PEERS & bar.names(entry.tool))
+    replaced = (bar for bar in entry.bars if slot_of(bar.key, bar.names(entry.tool)) == slot)
     return next((bar.code for bar in replaced), code)
 
 

@@ -77,8 +77,8 @@ def check_threshold(
     Raises:
         ExpressionError: see `compile_expression`; also when the key is no identifier or is a
             figure of another tool, ``value`` is used and the key is no figure of this tool,
-            ``expected`` is used where nothing is expected, ``has()`` is used, or nothing that is
-            measured decides.
+            ``expected`` is used where nothing is expected, ``has()`` is used, nothing that is
+            measured decides, or the scope is ``gpu`` and the tool no diagnostic.
     """
     try:
         return _checked(key, text, tool, scope)
@@ -94,6 +94,8 @@ def _checked(key: str, text: str, tool: str, scope: Scope) -> Expression:
         )
     if _NUMBER.fullmatch(text):
         raise ExpressionError(f"is a number, not a test: {text}", hint=f"write value >= {text}")
+    if scope == "gpu" and tool != "dcgm":
+        raise ExpressionError("asks for every GPU, and only diagnostics tell GPUs apart")
     figures = figures_of(tool)
     others = [other for other in _TOOLS if other != tool and key in figures_of(other)]
     if key not in figures and (others or re.search(r"\bvalue\b", text)):

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from catalog.cel.explain import format_value
 from catalog.cel.expression import Expression
 from catalog.cel.kinds import INT, UINT
+from catalog.cel.node import COMPARISONS, MACROS
 from catalog.errors import ExpressionError, Place
 from catalog.expressions import check_threshold
 from catalog.figures import figures_of
@@ -26,6 +27,14 @@ from catalog.resolved import Scope
 from catalog.stages import stage_values, stages
 from catalog.vocabulary import names_of
 
+_TEXTS_AND_SIZES = {"size", "string", "contains", "startsWith", "endsWith", "matches"}
+"""Functions whose border cannot be looked for as that of a comparison of numbers can."""
+_MOST_COMPARISONS = 2
+"""With more of them, values that settle all as is wanted may be missed."""
+_DECIDES_NOTHING = {
+    True: ("can never fail", "it is true of every value that there can be"),
+    False: ("can never pass", "it is false of every value that there can be"),
+}
 RATIO = "compares a ratio, which is 0 to 1, with"
 
 
@@ -82,6 +91,33 @@ def lint(statements: Sequence[Statement]) -> tuple[Finding, ...]:
         found += check(statement)
     found += _loosened(statements)
     return tuple(dict.fromkeys(found))
+
+
+def check_bar(
+    key: str, text: str, tool: str, place: Place | None = None, scope: Scope = "group"
+) -> Expression:
+    """Compile a bar of the user's, see `check_threshold`, and refuse one that decides nothing.
+
+    Raises:
+        ExpressionError: see `check_threshold`; also when it can never fail, or never pass.
+    """
+    expression = check_threshold(key, text, tool, place, scope)
+    always = _always(key, text, tool, scope)
+    if always is not None:
+        says, hint = _DECIDES_NOTHING[always]
+        raise ExpressionError(f"{says}: {text}", place, hint)
+    return expression
+
+
+@lru_cache(maxsize=4096)
+def _always(key: str, text: str, tool: str, scope: Scope) -> bool | None:
+    """Return the only result that there can be, None where there are two or nobody can tell."""
+    expression = check_threshold(key, text, tool, scope=scope)
+    if not _searched(expression):
+        return None
+    statement = Statement(key=key, text=text, tool=tool, scope=scope)
+    found = _outcomes(statement, expression, plausible=False)
+    return found.pop() if len(found) == 1 else None
 
 
 def check(statement: Statement) -> Iterator[Finding]:
@@ -141,10 +177,14 @@ def _of_values(
     """Say what never fails, or never passes, at any stage."""
     possible = _outcomes(statement, expression, plausible=False)
     plausible = _outcomes(statement, expression, plausible=True)
-    if possible == {True}:
-        yield "error", "can never fail", "it is true of every value that there can be"
-    elif possible == {False}:
-        yield "error", "can never pass", "it is false of every value that there can be"
+    if len(possible) == 1 and not _searched(expression):
+        yield (
+            "warning",
+            f"was {'true' if True in possible else 'false'} of all that was tried",
+            None,
+        )
+    elif len(possible) == 1:
+        yield "error", *_DECIDES_NOTHING[True in possible]
     elif not possible:
         yield "warning", "gives an error on all values that were tried", None
     elif plausible == {True}:
@@ -154,6 +194,18 @@ def _of_values(
     if not _needs_its_sizes(statement, expression):
         hint = "read the size; one that is missing is INCONCLUSIVE by itself"
         yield "warning", "passes when a message size is missing", hint
+
+
+def _searched(expression: Expression) -> bool:
+    """Say whether values that make it true, and such that make it false, are found if there are."""
+    nodes = list(expression.node.walk())
+    if expression.called & _TEXTS_AND_SIZES or any(
+        # The maps that are tried have every message size.
+        node.op == "in" or (node.op in MACROS and node.args[0].kind.name == "map")
+        for node in nodes
+    ):
+        return False
+    return sum(node.op in COMPARISONS for node in nodes) <= _MOST_COMPARISONS
 
 
 def _outcomes(statement: Statement, expression: Expression, *, plausible: bool) -> set[bool]:

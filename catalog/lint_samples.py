@@ -2,28 +2,28 @@
 
 Random values alone would miss a band such as ``value >= 0.92 * expected && value <= expected``. So
 both sides of every comparison are evaluated, and the names on one side are moved to where the two
-are equal, just beside it, and between two such points.
+are equal, just beside it, and between two such points; first one name by itself, then all of them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from catalog.cel.aggregates import is_size
 from catalog.cel.expression import Expression
-from catalog.cel.node import MACROS, Node
+from catalog.cel.node import COMPARISONS, MACROS, Node
 from catalog.cel.operators import is_number
 from catalog.errors import ExpressionError
 from catalog.vocabulary import MEASURED, Name
 
 Values = dict[str, Any]
 
-_SIGNS = {"<", "<=", ">", ">=", "==", "!="}
 _STARTS = 16
+_COMBINED = 16
 _BESIDE, _LEAST = 1e-6, 1e-6
 
 PLAUSIBLE: dict[str, tuple[float, float]] = {
@@ -83,7 +83,15 @@ def samples(expressions: Sequence[Expression], domain: Domain) -> Iterator[Value
         }
         draw.turn = number + 1
         yield start
-        yield from _moved(expressions, start, domain, draw.words)
+        moves = {
+            name: list(found) for name, found in _moves(expressions, start, domain, draw.words)
+        }
+        for name, values in moves.items():
+            yield from ({**start, name: value} for value in values)
+        for turn in range(_COMBINED):
+            moved = {name: draw.choice(values) for name, values in moves.items() if values}
+            agreed = _agreed(expressions, draw) if turn % 2 else {}
+            yield {**start, **moved, **{name: agreed[name] for name in moves if name in agreed}}
 
 
 def _words(expressions: Sequence[Expression]) -> list[str]:
@@ -105,6 +113,7 @@ class _Draw:
         self.turn = 0
         self._domain = domain
         self._chance = random.Random(7)  # noqa: S311  (samples, no secrets)
+        self.choice = self._chance.choice
 
     def value(self, name: Name) -> Any:
         """Return a value of the type of a name."""
@@ -114,7 +123,7 @@ class _Draw:
             row = name.model_copy(update={"type": "row"})
             return [self.value(row) for _ in range(1 + self.turn % 3)]
         if name.type == "string":
-            return self._chance.choice(self.words)
+            return self.choice(self.words)
         if name.type == "bool":
             return self._chance.random() < 0.5
         return _as(name, self._number(name))
@@ -143,45 +152,63 @@ class Sizes(dict[str, float]):
         return True
 
 
-def _moved(
+def _agreed(expressions: Sequence[Expression], draw: _Draw) -> Values:
+    """Return what names are said to be equal to, one of the values of each."""
+    found: dict[str, list[Any]] = {}
+    for node in (node for expression in expressions for node in expression.node.walk()):
+        for one, other in (node.args, node.args[::-1]) if node.op == "==" else ():
+            if one.op == "name" and other.op == "literal":
+                found.setdefault(one.value, []).append(other.value)
+    return {name: draw.choice(values) for name, values in found.items()}
+
+
+def _moves(
     expressions: Sequence[Expression], start: Values, domain: Domain, words: list[str]
-) -> Iterator[Values]:
-    """Yield the start with one name, or one field, moved to every border and beside it."""
+) -> Iterator[tuple[str, Iterable[Any]]]:
+    """Yield the names that are free, each with the values at every border and beside it."""
     comparisons = [item for e in expressions for item in _comparisons(e.node, start)]
-    sizes = [word for word in words if is_size(word)]
     for name in start:
         known = domain.names[name]
-        if name in domain.fixed:
+        if name in domain.fixed or known.type == "bool":
             continue
         if known.type == "string":
-            yield from ({**start, name: word} for word in words)
+            yield name, words
         elif known.type in {"row", "rows"}:
-            for field in known.fields:
-                yield from _moved_field(comparisons, start, name, field, domain)
-        elif known.type != "bool":
-            now = float(start[name].value if known.type == "map" else start[name])
-            nodes = [item for item in comparisons if name in item[0].reads()]
-            for value in _targets(nodes, now, domain.bounds(known)):
-                yield {**start, name: _as(known, value)}
-                if known.type == "map":
-                    yield from ({**start, name: Sizes(now, {word: value})} for word in sizes)
+            yield name, _moved_rows(comparisons, start[name], known, domain)
+        else:
+            yield name, _moved_number(comparisons, start, name, domain, words)
 
 
-def _moved_field(
+def _moved_number(
     comparisons: Sequence[tuple[Node, Values]],
     start: Values,
     name: str,
-    field: str,
     domain: Domain,
-) -> Iterator[Values]:
-    known = domain.names[name].fields[field]
-    nodes = [item for item in comparisons if any(_is_field(part, field) for part in item[0].walk())]
-    rows = start[name] if isinstance(start[name], list) else [start[name]]
-    if not nodes or known.type not in {"double", "int"}:
-        return
-    for value in _targets(nodes, float(rows[0][field]), domain.bounds(known)):
-        moved = [{**row, field: _as(known, value)} for row in rows]
-        yield {**start, name: moved if isinstance(start[name], list) else moved[0]}
+    words: list[str],
+) -> Iterator[Any]:
+    known = domain.names[name]
+    now = float(start[name].value if known.type == "map" else start[name])
+    nodes = [item for item in comparisons if name in item[0].reads()]
+    for value in _targets(nodes, now, domain.bounds(known)):
+        yield _as(known, value)
+        if known.type == "map":
+            yield from (Sizes(now, {word: value}) for word in words if is_size(word))
+
+
+def _moved_rows(
+    comparisons: Sequence[tuple[Node, Values]], now: Any, known: Name, domain: Domain
+) -> Iterator[Any]:
+    """Yield the row or rows with one field moved, in all rows alike."""
+    rows = now if isinstance(now, list) else [now]
+    for field, name in known.fields.items():
+        nodes = [
+            item for item in comparisons if any(_is_field(part, field) for part in item[0].walk())
+        ]
+        if not nodes or name.type not in {"double", "int"}:
+            continue
+        for value in _targets(nodes, float(rows[0][field]), domain.bounds(name)):
+            moved = [{**row, field: _as(name, value)} for row in rows]
+            yield moved if isinstance(now, list) else moved[0]
 
 
 def _is_field(node: Node, field: str) -> bool:
@@ -196,7 +223,7 @@ def _as(name: Name, value: float) -> Any:
 
 def _comparisons(node: Node, values: Values) -> Iterator[tuple[Node, Values]]:
     """Yield the comparisons, each with what it sees: in a macro, the first item."""
-    if node.op in _SIGNS:
+    if node.op in COMPARISONS:
         yield node, values
     inside = values
     if node.op in MACROS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from catalog.bar_file import BarFile, BarItem, BarWhen, read_bars
+from catalog.bar_file import BarFile, BarItem, BarWhen, entries_of, read_bars
 from catalog.certification import Certification, parse_certification
 from catalog.entry import Entry, builtin_entries, find_entry
 from catalog.errors import InputError
@@ -78,7 +78,6 @@ def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
 def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:
     if item.expression is None:
         return []
-    entries = [entry for entry in builtin_entries().values() if item.when.category.fits(entry.id)]
     where = item.when.model_copy(update={"stage": BarWhen().stage})
     return [
         Statement(
@@ -90,7 +89,7 @@ def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:
             stage=stage,
             set_of=f"{source.file} {where!r}",
         )
-        for tool in dict.fromkeys(entry.tool for entry in entries)
+        for tool in dict.fromkeys(entry.tool for entry in entries_of(item))
         for stage in stages()
         if item.when.stage.fits(stage)
     ]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from catalog.cel.node import MACROS, Node
+from catalog.cel.node import COMPARISONS, MACROS, Node
 from catalog.vocabulary import Name
 
 NO_UNIT = {"ratio", "1"}
 """Units of plain numbers that stand for a part or a factor."""
-_COMPARED = {"<", "<=", ">", ">=", "==", "!="}
 _OF_THEIR_ARGUMENT = {"min", "max", "sum", "mean", "median", "percentile", "stddev", "abs"}
 
 
@@ -30,7 +29,7 @@ class Units:
     def clashes(self, node: Node) -> Iterator[tuple[str, str]]:
         """Yield both units of every comparison, sum and difference of two."""
         for units, part in self._walk(node):
-            if part.op in {*_COMPARED, "+", "-", "in"} and len(part.args) == 2:
+            if part.op in {*COMPARISONS, "+", "-", "in"} and len(part.args) == 2:
                 left, right = (units.unit(argument) for argument in part.args)
                 if left and right and left != right and not {left, right} <= NO_UNIT:
                     yield left, right
@@ -38,7 +37,7 @@ class Units:
     def bare_ratios(self, node: Node) -> Iterator[float]:
         """Yield the numbers outside 0 to 1 that a ratio is compared with."""
         for units, part in self._walk(node):
-            for one, other in (part.args, part.args[::-1]) if part.op in _COMPARED else ():
+            for one, other in (part.args, part.args[::-1]) if part.op in COMPARISONS else ():
                 number = _number(other)
                 ratio = one.op in {"name", "select"} and units.unit(one) == "ratio"
                 if ratio and number is not None and not 0 <= number <= 1:

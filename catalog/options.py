@@ -14,8 +14,8 @@ from typing import Any
 from catalog.certification import Certification, Options
 from catalog.entry import Entry, find_entry
 from catalog.errors import InputError, Place
-from catalog.expressions import check_threshold
 from catalog.health import compile_rule
+from catalog.lint import check_bar
 from catalog.model import Model, suggestion
 from catalog.profile import Assignment
 from catalog.resolved import Origin, Replaced, Setting
@@ -181,7 +181,7 @@ def check_options(certification: Certification, source: Source | None = None) ->
 
 def _check_thresholds(options: Options, entry: Entry, text: Source, path: Path_) -> None:
     for key, expression in (options.thresholds or {}).items():
-        check_threshold(key, expression, entry.tool, text.place((*path, "thresholds", key)))
+        check_bar(key, expression, entry.tool, text.place((*path, "thresholds", key)))
 
 
 def _check_health_rules(options: Options, text: Source, path: Path_) -> None:

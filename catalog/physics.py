@@ -62,6 +62,7 @@ class Physics(Model):
     """The numbers of ``physics.yaml``, which says what they mean."""
 
     nvlink: _Rates
+    bridges: dict[str, float]
     domains: dict[str, int]
     pcie: _Rates
     efficiency: _Efficiency
@@ -147,9 +148,16 @@ def _in_one_domain(hardware: Hardware, nodes: int, scale: str) -> bool:
     return inside and (hardware.one_domain or scale == "intra-rack")
 
 
+def _nvlink_rate(hardware: Hardware) -> float | None:
+    """Return GB/s of NVLink that a GPU has in each direction, or None where it is not known."""
+    known = physics()
+    bridge = known.bridges.get(hardware.profile or "")
+    return bridge or known.nvlink.gbytes.get(hardware.gpu_architecture)
+
+
 def _nvlink(operation: str, hardware: Hardware, nodes: int) -> Derived | Unknown:
     gpu = hardware.gpu_architecture
-    rate = physics().nvlink.gbytes.get(gpu)
+    rate = _nvlink_rate(hardware)
     if rate is None or not hardware.nvlink:
         return Unknown(f"no NVLink is known to join the GPUs ({gpu}) of a node")
     if hardware.gpus_per_node == 1 and nodes == 1:
@@ -216,7 +224,7 @@ def _copy(figure: str, hardware: Hardware) -> Derived | Unknown:
     if not hardware.nvlink:
         return Unknown("only for boards with NVLink it is known how the GPUs are attached")
     peer = figure == "deviceToDeviceMinGBps"
-    rate = (known.nvlink if peer else known.pcie).gbytes.get(gpu)
+    rate = _nvlink_rate(hardware) if peer else known.pcie.gbytes.get(gpu)
     if rate is None:
         return Unknown(f"the rate of its links is not known for {gpu}")
     part = known.efficiency.peer if peer else known.efficiency.pcie

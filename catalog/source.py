@@ -181,6 +181,15 @@ def validate(source: Source, model: type[M]) -> M:
         raise _explain(first, source, model) from error
 
 
+_PLAIN = {
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be a mapping"),
+    "string_type": "must be a text",
+    "too_short": "must not be empty",
+}
+"""What is wrong in plain words, by pydantic's name of it."""
+
+
 def _real(problem: ErrorDetails, source: Source) -> Path_:
     """Drop the parts of pydantic's location that are no fields, such as union tags."""
     path: list[str | int] = []
@@ -207,7 +216,7 @@ def _explain(problem: ErrorDetails, source: Source, model: type[Model]) -> Input
         case _:
             message = problem["msg"].removeprefix("Value error, ").replace("should", "must")
             message = message.removeprefix("Input ").removeprefix("String ")
-            message = message[:1].lower() + message[1:]
+            message = _PLAIN.get(problem["type"]) or message[:1].lower() + message[1:]
             value = problem["input"]
             if isinstance(value, (str, int, float, bool)) and repr(value) not in message:
                 message += f", not {value!r}"

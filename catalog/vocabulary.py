@@ -42,6 +42,8 @@ class Name(Model):
 
 MEASURED = frozenset({"figure", "row"})
 """Origins of what is measured; an expression over nothing else tests nothing."""
+PEER_NAMES = frozenset({"peer_median", "peer_count"})
+"""Names that stand for the other runs of the same kind."""
 
 
 _EXPECTED_UNIT = {"nccl": "GB/s", "dcgm": "GB/s", "training": "TFLOP/s"}

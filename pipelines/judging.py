@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
+from steps.parse.nccl.layout import Ranks, check_ranks
 from steps.parse.reader import combine
 
 TOOLS: dict[ReadMode, Tool] = {
@@ -134,6 +136,9 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     names = _nodes(document)
     tool = asked.entry.tool if asked.entry else TOOLS.get(document.mode)
     nodes = len(names) or asked.nodes or 0
+    if profile is None:
+        profile = _profile_of(document, asked)
+        document = _ranks_checked(document, profile)
     hardware = _hardware(document, asked, profile)
     bars = _bars(document, asked, hardware, nodes) if tool else _no_figures(document)
     group = Group(id="run", nodes=names or ("unknown",))
@@ -270,11 +275,7 @@ def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
 
 
 def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | None) -> Hardware:
-    product = next(iter(_products(document)), "").replace(" ", "-")
-    gpu = architecture_of(product or asked.gpu)
-    if profile is None and asked.platform and gpu != UNKNOWN:
-        found = builtin_profiles().match(asked.platform, None, gpu, product=product or None)
-        profile = found[0] if found else None
+    gpu = architecture_of(_product(document) or asked.gpu)
     if profile is None:
         return Hardware(
             platform=asked.platform or UNKNOWN,
@@ -286,13 +287,36 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
         gpu = known.architectures[0]
     stated = asked.platform if asked.platform in known.instance_types else None
     hardware = hardware_of_profile(profile, gpu, instance_type=stated)
-    return replace(hardware, gpus_per_node=known.gpus or _gpus_used(document))
+    return replace(hardware, gpus_per_node=_gpus_used(document) or known.gpus)
+
+
+def _product(document: Measurements) -> str:
+    return next(iter(_products(document)), "").replace(" ", "-")
+
+
+def _profile_of(document: Measurements, asked: Asked) -> LoadedProfile | None:
+    """Return the profile of the platform that was told and the GPU that the output names."""
+    product = _product(document)
+    gpu = architecture_of(product or asked.gpu)
+    if asked.platform is None or gpu == UNKNOWN:
+        return None
+    found = builtin_profiles().match(asked.platform, None, gpu, product=product or None)
+    return found[0] if found else None
+
+
+def _ranks_checked(document: Measurements, profile: LoadedProfile | None) -> Measurements:
+    """Compare the device table with a profile that was not known when the output was parsed."""
+    if profile is None or not document.ranks or TOOLS.get(document.mode) != "nccl":
+        return document
+    ranks = Ranks(devices=document.ranks)
+    found = check_ranks(ranks, ParseContext(gpus_per_node=profile.profile.gpus))
+    return document.model_copy(update={"findings": (*document.findings, *found)})
 
 
 def _gpus_used(document: Measurements) -> int | None:
     """Return how many GPUs of a node the device table names; None without a table."""
-    used = [place.gpu for place in document.ranks if place.gpu is not None]
-    return max(used) + 1 if used else None
+    used = Counter(place.node for place in document.ranks if place.gpu is not None)
+    return max(used.values(), default=None)
 
 
 def _own_bar(

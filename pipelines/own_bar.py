@@ -9,8 +9,9 @@ from catalog.bar_file import BarItem, OwnBar, OwnBars
 from catalog.bars import bars_for
 from catalog.entry import Entry, Tool
 from catalog.errors import ExpressionError, Place
-from catalog.expressions import check_threshold, code_of, split_keyed
+from catalog.expressions import code_of, split_keyed
 from catalog.hardware import Hardware
+from catalog.lint import check_bar
 from catalog.resolved import Bar, Origin, Scope, Setting
 
 ORIGIN = Origin(rule="--expr", file="--expr")
@@ -36,7 +37,7 @@ def own_bar(text: str, tool: Tool, scope: Scope | None = None) -> Bar:
     name = key or "expr"
     if scope is None:
         scope = "row" if re.search(r"\brow\b", expression) else "group"
-    checked = check_threshold(name, expression, tool, place, scope)
+    checked = check_bar(name, expression, tool, place, scope)
     return Bar(
         key=name,
         expression=expression,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalog.bar_file import NO_BARS, OwnBars
-from catalog.bars import bars_for
-from catalog.entry import find_entry
+from catalog.bars import Slot, bars_for, slot_of
+from catalog.entry import Tool, find_entry
 from catalog.errors import InputError, Place
-from catalog.expressions import split_keyed
+from catalog.expressions import compile_bar
 from catalog.resolved import Bar, Scope
 from pipelines.own_bar import keys_of, own_bar, with_numbers
 from steps.documents import (
@@ -172,29 +172,39 @@ def _bars(
         )
         found = BarSet(nodes=nodes, bars=bars, missing=missing)
     for text in tried.expressions:
+        own = own_bar(text, entry.tool, tried.scope)
         bar = with_numbers(
-            own_bar(text, entry.tool, tried.scope),
-            entry,
-            stage,
-            hardware,
+            *(own, entry, stage, hardware),
             nodes=nodes,
             options=options,
             scale=planned.scale,
         )
-        found = _with(found, bar, split_keyed(text)[0])
+        found = _with(found, own, bar, entry.tool)
     return found
 
 
-def _with(found: BarSet, bar: Bar | tuple[str, str], key: str | None) -> BarSet:
-    """Replace the bars of the key, and what was said of their absence; add where there is none."""
-    bars = [known for known in found.bars if known.key != key]
+def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: Tool) -> BarSet:
+    """Replace the bar of the same slot, and what was said of its absence; add where there is none.
+
+    Args:
+        found: the bars.
+        own: the bar that is tried, without numbers.
+        made: the same with numbers, or why there is none.
+        tool: whose figures it is over.
+    """
+    slot = _slot(own, tool)
+    bars = [known for known in found.bars if _slot(known, tool) != slot]
     missing = []
     for code, why in found.missing:
-        keys = [known for known in keys_of(why) if known != key]
+        keys = [known for known in keys_of(why) if (known, False) != slot]
         if keys:
             missing.append((code, ", ".join(keys) + why[why.index(":") :] if ":" in why else why))
-    if isinstance(bar, Bar):
-        bars.append(bar)
+    if isinstance(made, Bar):
+        bars.append(made)
     else:
-        missing.append(bar)
+        missing.append(made)
     return found.model_copy(update={"bars": tuple(bars), "missing": tuple(missing)})
+
+
+def _slot(bar: Bar, tool: Tool) -> Slot:
+    return slot_of(bar.key, compile_bar(bar.key, bar.expression, tool, bar.scope).names)

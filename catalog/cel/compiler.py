@@ -37,6 +37,7 @@ from catalog.cel.kinds import (
     field_kind,
     item_kind,
     result_kind,
+    same,
 )
 from catalog.cel.literals import read_literal
 from catalog.cel.node import MACROS, Env, Node, Run, Scope, Test
@@ -104,7 +105,7 @@ def _name(tree: Tree, scope: Scope) -> Node:
 def _list(tree: Tree, scope: Scope) -> Node:
     items = tuple(_build(part, scope.apart()) for part in arguments_of(tree))
     runs = [item.run for item in items]
-    kind = Kind("list", common(item.kind for item in items))
+    kind = Kind("list", same(item.kind for item in items))
     return _node(tree, "list", items, kind, lambda env: [run(env) for run in runs])
 
 
@@ -208,8 +209,14 @@ def _operation(tree: Tree, scope: Scope) -> Node:
         kind = result_kind(sign, left.kind, right.kind)
     numbers = left.kind.number and right.kind.number
     apply = (_OF_NUMBERS if numbers and sign in _OF_NUMBERS else _OF_ANY)[sign]
-    one, other = left.run, right.run
+    # Of min(value, 300) the whole number may be what is divided.
+    one = _as_double(left.run) if (sign, kind) == ("/", DOUBLE) else left.run
+    other = right.run
     return _node(tree, sign, (left, right), kind, lambda env: apply(one(env), other(env)))
+
+
+def _as_double(run: Run) -> Run:
+    return lambda env: float(run(env))
 
 
 def _unary(tree: Tree, scope: Scope) -> Node:
@@ -271,12 +278,11 @@ def _condition(tree: Tree, scope: Scope) -> Node:
         raise ExpressionError(f"gives {then.kind} or {otherwise.kind}, of different types")
     kind = common((then.kind, otherwise.kind))
     truth, one, other = _truth(asked, "?"), then.run, otherwise.run
-    as_is = kind != DOUBLE
 
-    def run(env: Env) -> Any:
-        value = one(env) if truth(env) else other(env)
-        return value if as_is else float(value)
+    def chosen_of(env: Env) -> Any:
+        return one(env) if truth(env) else other(env)
 
+    run = _as_double(chosen_of) if kind == DOUBLE else chosen_of
     return _node(tree, "?:", (asked, then, otherwise), kind, run)
 
 

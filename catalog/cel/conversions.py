@@ -58,7 +58,10 @@ def to_string(value: Any) -> str:
         case timedelta():
             return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
         case datetime():
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            try:
+                return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            except OverflowError as error:
+                raise DataError("a part of it is no time that can be told") from error
     raise _no_conversion(value, "a text")
 
 

@@ -64,28 +64,23 @@ def _number(value: Any, name: object) -> Any:
     return value
 
 
-def _read_text(value: Any, name: object) -> str:
-    if value is None:
-        raise NoValueError(name)
-    if not isinstance(value, str):
-        raise ExpressionError(f"{name} is {describe(value)}, not a text")
-    return value
+def _reader_of(wanted: type, says: str) -> Reader:
+    def read(value: Any, name: object) -> Any:
+        if value is None:
+            raise NoValueError(name)
+        if not isinstance(value, wanted):
+            raise ExpressionError(f"{name} is {describe(value)}, not {says}")
+        return value
 
-
-def _read_flag(value: Any, name: object) -> bool:
-    if value is None:
-        raise NoValueError(name)
-    if not isinstance(value, bool):
-        raise ExpressionError(f"{name} is {describe(value)}, not a boolean")
-    return value
+    return read
 
 
 _READERS: dict[str, Reader] = {
     "double": read_double,
     "int": _read_int,
     "uint": _read_uint,
-    "string": _read_text,
-    "bool": _read_flag,
+    "string": _reader_of(str, "a text"),
+    "bool": _reader_of(bool, "a boolean"),
 }
 
 

@@ -90,12 +90,18 @@ def kind_of(sample: object) -> Kind:
     if isinstance(sample, Record):
         return Kind("map", ANY, tuple((name, kind_of(value)) for name, value in sample.items()))
     if isinstance(sample, Mapping):
-        inside = common(kind_of(value) for value in sample.values())
+        inside = same(kind_of(value) for value in sample.values())
         return Kind("map", inside if inside.number else ANY)
     if isinstance(sample, list | tuple):
-        inside = common(kind_of(value) for value in sample)
+        inside = same(kind_of(value) for value in sample)
         return Kind("list", inside if inside.number or inside.fields else ANY)
     return _PLAIN.get(type(sample), ANY)
+
+
+def same(kinds: Iterable[Kind]) -> Kind:
+    """Return the type of items that all have it; items of different types stay what they are."""
+    found = set(kinds)
+    return found.pop() if len(found) == 1 else ANY
 
 
 def common(kinds: Iterable[Kind]) -> Kind:
@@ -173,7 +179,7 @@ def result_kind(sign: str, left: Kind, right: Kind) -> Kind:
     result = _JOINED.get((left.name, sign, right.name))
     if result is None:
         raise ExpressionError(f"has values of different types: {left} {sign} {right}")
-    return Kind(result, common((left.inside, right.inside)) if result == "list" else None)
+    return Kind(result, same((left.inside, right.inside)) if result == "list" else None)
 
 
 _JOINED = {

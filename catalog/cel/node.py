@@ -13,6 +13,7 @@ Env = dict[str, Any]
 Run = Callable[[Env], Any]
 Test = Callable[[Env], bool]
 
+COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 MACROS = ("all", "exists", "exists_one", "map", "filter")
 
 

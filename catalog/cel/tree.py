@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from functools import cache
 
-import celpy
 import lark
-from celpy.celparser import CELParseError
+from celpy.celparser import CELParseError, CELParser
 
 from catalog.errors import ExpressionError
 
@@ -19,17 +17,25 @@ Tree = lark.Tree[lark.Token]
 logging.getLogger("celpy").setLevel(logging.CRITICAL)
 
 
+class _Parser(CELParser):
+    """cel-python's parser, whose own forgets where ``true`` and ``false`` stand."""
+
+    @staticmethod
+    def ambiguous_literals(t: lark.Token) -> lark.Token:
+        """Tell the two literals from names; cel-python fixes the name of the argument."""
+        if t.value in {"true", "false"}:
+            return lark.Token.new_borrow_pos("BOOL_LIT", t.value, t)
+        return t
+
+
 @cache
-def _environment() -> celpy.Environment:
-    """Return the only environment; making one raises Python's recursion limit, which is undone."""
-    limit = sys.getrecursionlimit()
-    try:
-        return celpy.Environment()
-    finally:
-        sys.setrecursionlimit(limit)
+def _parser() -> CELParser:
+    """Return the only parser; cel-python keeps the first that is made for all, so it is ours."""
+    CELParser.CEL_PARSER = None
+    return _Parser()
 
 
-_PARSER = threading.Lock()
+_LOCK = threading.Lock()
 """cel-python's parser keeps the text that it parses in itself."""
 
 
@@ -40,8 +46,8 @@ def parse(text: str) -> Tree:
         ExpressionError: it is no CEL, or nested too deeply.
     """
     try:
-        with _PARSER:
-            tree: Tree = _environment().compile(text)
+        with _LOCK:
+            tree: Tree = _parser().parse(text)
     except CELParseError as error:
         column = f" at column {error.column}" if error.column else ""
         raise ExpressionError(f"is not valid CEL{column}") from error

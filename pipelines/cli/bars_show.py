@@ -115,7 +115,7 @@ def _hardware(profiles: Profiles, gpu: str, platform: str, instance_type: str | 
     """Return what is known of the hardware.
 
     Raises:
-        InputError: an unknown GPU or platform, or an instance type that has other GPUs.
+        InputError: an unknown GPU or platform, or an instance type of another platform or GPU.
     """
     architecture = architecture_of(gpu)
     every = list(profiles.all())
@@ -125,6 +125,12 @@ def _hardware(profiles: Profiles, gpu: str, platform: str, instance_type: str | 
         if value not in known:
             hint = suggestion(value, known) or f"known: {', '.join(sorted(known))}"
             raise InputError(f"{option} {value!r} is not known", Place(f"--{option}"), hint)
+    listed = profiles.match(None, instance_type, None)
+    if listed is not None:
+        has = listed[0].profile
+        if has.platform != platform or architecture not in has.architectures:
+            message = f"{instance_type!r} is of {has.platform}, with {', '.join(has.architectures)}"
+            raise InputError(message, Place("--instance-type"))
     found = profiles.match(platform, instance_type, architecture)
     if found is None:
         return Hardware(

@@ -20,7 +20,7 @@ from pipelines.cli.judge import ScopeOption
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
 from pipelines.own_bar import own_bar
 from pipelines.trying import Trial, Tried, find_stores, try_bars
-from steps.aggregate.wording import count, fold_names
+from steps.aggregate.wording import BAR_WORDS, count, fold_names
 from steps.evaluate.expressions import explain
 
 _HELP = """Judge runs that are over by a bar that is tried, and show which verdicts differ.
@@ -42,7 +42,11 @@ _STYLES = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 def register(app: typer.Typer) -> None:
     """Add the command to the group ``bars``."""
 
-    @app.command("try", help=_HELP, epilog="Exit codes: 0 judged, 2 wrong use or bad input.")
+    @app.command(
+        "try",
+        help=_HELP,
+        epilog="Exit codes: 0 judged, 2 wrong use or bad input, 3 a stored document is damaged.",
+    )
     def command(
         runs: Annotated[
             Path, typer.Option("--runs", metavar="DIR", help="Documents of certifications.")
@@ -141,8 +145,17 @@ def _show(trials: Sequence[Trial], *, several: bool) -> None:
     kinds = ", ".join(f"{number} {kind}" for kind, number in summary["byKind"].items())
     runs = count(summary["runs"], "run")
     console.print(Text(f"{summary['flips']} of {runs} would flip{': ' if kinds else ''}{kinds}"))
-    for one in sorted(trials, key=lambda one: not one.flips):
+    telling = [one for one in trials if one.flips or one.numbers or _remembered(one)]
+    for one in sorted(telling, key=lambda one: not one.flips):
         _show_one(one, several=several)
+    if untouched := len(trials) - len(telling):
+        runs = count(untouched, "run")
+        console.print(Text(f"  {runs} where no bar came out otherwise"))
+
+
+def _remembered(one: Trial) -> bool:
+    """Whether the report of that time says otherwise than its bars say today."""
+    return one.stored is not None and one.stored is not one.before.outcome
 
 
 def _show_one(one: Trial, *, several: bool) -> None:
@@ -156,11 +169,10 @@ def _show_one(one: Trial, *, several: bool) -> None:
     place = f"{one.certification} ({one.store}), " if several else ""
     text.append(f"  {place}{one.category} {one.after.group.id}: ")
     text.append(fold_names(one.after.group.nodes))
-    if one.stored is not None and one.stored is not one.before.outcome:
+    if _remembered(one):
         text.append(f"  (was {one.stored} when it ran)", style="dim")
     print_hanging(console, text, 0)
     for item in one.numbers:
-        mark = {"PASS": "true", "FAIL": "false"}.get(item.outcome.value, "not proven")
-        line = Text(f"{mark}: {explain(item)}")
+        line = Text(f"{BAR_WORDS[item.outcome]}: {explain(item)}")
         line.append(f"   [{item.expression}]", style="dim")
         print_hanging(console, line, 4)

@@ -19,7 +19,7 @@ from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
 from pipelines.local import certify
 from steps.aggregate.text import render_text
-from steps.documents import Group, PlannedCategory, RunRecord, Verdict
+from steps.documents import Group, PlannedCategory, RunOutcome, RunRecord, Verdict
 from steps.run.fleet import load_fleet
 from steps.store import DirectoryStore
 
@@ -114,6 +114,18 @@ def _require_usable(out: Path) -> None:
         raise InputError(f"{out} cannot be written: {why}", place) from error
 
 
+_ENDED = {
+    RunOutcome.COMPLETED: "completed",
+    RunOutcome.FAILED: "failed",
+    RunOutcome.TIMED_OUT: "timed out",
+    RunOutcome.STALLED: "stalled",
+    RunOutcome.INFRASTRUCTURE: "ended by the infrastructure",
+    RunOutcome.STOPPED: "stopped",
+    RunOutcome.HARDWARE: "ended by a hardware event",
+}
+"""What progress says of a run that is over, before 'after 42m18s'."""
+
+
 class _Shown:
     """Progress on stderr: a moving bar on a terminal, one line for each event elsewhere."""
 
@@ -152,11 +164,11 @@ class _Shown:
         if group.purpose == "isolate":
             pair = " + ".join(group.nodes)
             self._say(
-                f"  isolation {group.id} ({pair}): {record.outcome} after "
+                f"  isolation {group.id} ({pair}): {_ENDED[record.outcome]} after "
                 f"{format_duration(seconds)}"
             )
-        elif record.outcome != "completed":
-            self._say(f"  {group.id}: {record.outcome} after {format_duration(seconds)}")
+        elif record.outcome is not RunOutcome.COMPLETED:
+            self._say(f"  {group.id}: {_ENDED[record.outcome]} after {format_duration(seconds)}")
         self.bar.advance(self.task)
 
     def verdict(self, verdict: Verdict) -> None:

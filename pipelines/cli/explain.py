@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.bar_file import bar_documents
-from catalog.certification import load_certification
 from catalog.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
@@ -17,8 +15,9 @@ from catalog.resolved import Origin, Setting
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import Format, print_json
+from pipelines.cli.plan import plan_of
 from pipelines.resolved import settings_of
-from steps.detect.core import make_plan
+from steps.aggregate.wording import count
 from steps.documents import BarSet, Plan, PlannedCategory, PlannedPart
 
 _HELP = """Show every value that a certification resolves to, and the rules that set it.
@@ -51,18 +50,7 @@ def register(app: typer.Typer) -> None:
         bars: BarFiles = None,
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
-        loaded, source = load_certification(certification)
-        given = read_inputs(nodes, fleet, pods)
-        plan = make_plan(
-            loaded,
-            given.nodes,
-            source=given.source,
-            source_note=given.note,
-            text=source,
-            profiles=tuple(profiles or ()),
-            bars=bar_documents(bars or ()),
-            pods=given.pods,
-        )
+        plan = plan_of(certification, read_inputs(nodes, fleet, pods), profiles, bars)
         chosen = [category for category in plan.categories if entry in {None, category.id}]
         if not chosen:
             find_entry(entry or "", Place("--entry"))
@@ -115,7 +103,7 @@ def _show(plan: Plan, chosen: list[PlannedCategory]) -> None:
             profile = f"{cohort.profile} ({cohort.profile_origin})" if cohort.profile else "none"
             workload = for_group(part.workload, _size(part))
             typer.secho(f"\n{category.id} on {part.cohort}", bold=True)
-            typer.echo(f"profile {profile}; groups of {_size(part)} nodes")
+            typer.echo(f"profile {profile}; groups of {count(_size(part), 'node')}")
             typer.echo(f"command = {' '.join(workload.command)}")
             for name, setting in settings_of(workload):
                 _show_setting(name, setting)
@@ -135,14 +123,14 @@ def _show_setting(name: str, setting: Setting) -> None:
 def _show_bars(bars: BarSet) -> None:
     for bar in bars.bars:
         values = ", ".join(f"{name} {value:g}" for name, value in bar.values.items())
-        typer.echo(f"bar {bar.key}, {bars.nodes} nodes = {bar.expression}")
+        typer.echo(f"bar {bar.key}, {count(bars.nodes, 'node')} = {bar.expression}")
         if values:
             typer.secho(f"    with {values} ({bar.kind})", dim=True)
         if bar.reasoning:
             typer.secho(f"    since {bar.reasoning}", dim=True)
         typer.secho(f"    {_where(bar.origin)}", dim=True)
     for code, message in bars.missing:
-        typer.echo(f"{code}, {bars.nodes} nodes: {message}")
+        typer.echo(f"{code}, {count(bars.nodes, 'node')}: {message}")
 
 
 def _text(value: object) -> str:

@@ -20,6 +20,7 @@ from pipelines.cli.inputs import OutputFiles, expand, opened
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
 from pipelines.cli.parse import EntryOption, hints
 from pipelines.judging import Asked, join_beside, judge, with_profile
+from steps.aggregate.wording import BAR_WORDS
 from steps.documents import Evidence, GroupVerdict, Measurements, Outcome, ReasonGiven
 from steps.evaluate.comparison import flips
 from steps.evaluate.expressions import explain
@@ -59,7 +60,6 @@ class ScopeOption(StrEnum):
 
 _WORSE = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS)
 _STYLES = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.INCONCLUSIVE: "yellow"}
-_MARKS = {Outcome.PASS: "true", Outcome.FAIL: "false", Outcome.INCONCLUSIVE: "not proven"}
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +137,7 @@ def _show(document: Measurements, verdict: GroupVerdict, *, first: bool) -> None
     line.append(f"  {name} ({document.mode}, {document.completeness})", style="")
     print_hanging(console, line, 0)
     for item in verdict.expressions:
-        text = Text(f"{_MARKS[item.outcome]}: {explain(item)}")
+        text = Text(f"{BAR_WORDS[item.outcome]}: {explain(item)}")
         if item.with_values != item.expression:
             text.append(f"   [{item.expression}]", style="dim")
         if item.source:

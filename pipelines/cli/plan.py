@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ from rich.text import Text
 from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.quantity import format_duration
-from pipelines.cli.certify import BarFiles, CertificationFile, FleetFile, ProfileFiles
+from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
+from pipelines.cli.detect import Inputs, NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import (
     Format,
     new_table,
@@ -21,16 +23,19 @@ from pipelines.cli.output import (
     print_table,
     stdout_console,
 )
-from steps.aggregate.wording import fold_names
+from steps.aggregate.wording import count, fold_names, named_expression
+from steps.detect.core import make_plan
 from steps.documents import BarSet, Plan, PlannedPart
-from steps.programs.planning import plan_for
-from steps.run.fleet import load_fleet
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
 
-**Example**
+The nodes are those of a fleet file, or those of a cluster as `kubectl get nodes` prints them.
+
+**Examples**
 
 `readiness plan examples/certification.yaml --fleet examples/fleet.yaml`
+
+`kubectl get nodes -o json > nodes.json && readiness plan h100.yaml --nodes nodes.json`
 """
 
 MOST_ALONE = 4
@@ -43,29 +48,48 @@ def register(app: typer.Typer) -> None:
     @app.command("plan", help=_HELP)
     def command(
         certification: CertificationFile,
-        fleet: FleetFile,
+        fleet: OptionalFleetFile = None,
+        nodes: NodesFile = None,
+        pods: PodsFile = None,
         profiles: ProfileFiles = None,
         bars: BarFiles = None,
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
-        loaded, source = load_certification(certification)
-        plan = plan_for(
-            loaded,
-            load_fleet(fleet),
-            text=source,
-            profiles=profiles or (),
-            bars=bar_documents(bars or ()),
-        )
+        plan = plan_of(certification, read_inputs(nodes, fleet, pods), profiles, bars)
         if output is Format.JSON:
             print_json(plan.to_data())
         else:
             _show(plan)
 
 
+def plan_of(
+    certification: Path,
+    given: Inputs,
+    profiles: Sequence[Path] | None,
+    bars: Sequence[Path] | None,
+) -> Plan:
+    """Plan a certification on nodes from files.
+
+    Raises:
+        InputError: a file is damaged, or asks for something that cannot be.
+    """
+    loaded, source = load_certification(certification)
+    return make_plan(
+        loaded,
+        given.nodes,
+        source=given.source,
+        source_note=given.note,
+        text=source,
+        profiles=tuple(profiles or ()),
+        bars=bar_documents(bars or ()),
+        pods=given.pods,
+    )
+
+
 def _show(plan: Plan) -> None:
     console = stdout_console()
     console.print(
-        f"{plan.certification}: stage {plan.stage}, {len(plan.targeted)} nodes targeted, "
+        f"{plan.certification}: stage {plan.stage}, {count(len(plan.targeted), 'node')} targeted, "
         f"{len(plan.excluded)} excluded; {plan.source}",
         markup=False,
     )
@@ -80,7 +104,8 @@ def _show(plan: Plan) -> None:
         console.print(f"note: {note}", markup=False)
     for cohort in plan.cohorts:
         profile = cohort.profile or "no profile known: no verdict can be PASS"
-        console.print(f"\n{cohort.id}: {len(cohort.nodes)} nodes, profile {profile}", markup=False)
+        nodes = count(len(cohort.nodes), "node")
+        console.print(f"\n{cohort.id}: {nodes}, profile {profile}", markup=False)
     for planned in plan.categories:
         console.print(f"\n{planned.id} ({planned.scale})", markup=False, style="bold")
         for part in planned.parts:
@@ -106,12 +131,13 @@ def _show_part(part: PlannedPart) -> None:
         if len(alone) <= MOST_ALONE or len(group.nodes) > 1:
             print_hanging(console, Text(f"{group.id}: {fold_names(group.nodes)}"), 2)
     print_hanging(console, Text(" ".join(part.workload.command)), 2)
+    timeout = part.workload.timeout_seconds
     shown = {
         "image": part.workload.image,
         "GPUs per node": part.workload.gpus_per_node,
         "NIC resource": part.workload.nic_resource,
         "NICs per node": part.workload.nics_per_node,
-        "timeout (s)": part.workload.timeout_seconds,
+        "timeout": timeout.model_copy(update={"value": format_duration(timeout.value)}),
         **{f"env {name}": setting for name, setting in part.workload.env.items()},
     }
     for name, setting in shown.items():
@@ -132,7 +158,7 @@ def _bars(found: Iterable[BarSet]) -> dict[tuple[str, str], list[int]]:
     for bars in found:
         for bar in bars.bars:
             values = ", ".join(f"{name} {value:g}" for name, value in bar.values.items())
-            text = bar.expression + (f" ({values})" if values else "")
+            text = named_expression(bar.key, bar.expression) + (f" ({values})" if values else "")
             sizes.setdefault((text, bar.source or bar.origin.rule), []).append(bars.nodes)
         for code, message in bars.missing:
             sizes.setdefault((code, message), []).append(bars.nodes)

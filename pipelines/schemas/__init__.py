@@ -16,11 +16,13 @@ from catalog.errors import InputError, Place
 from catalog.model import Model, suggestion
 from catalog.profile_model import ProfileFile
 from steps.documents import Measurements, Plan, Report, RunRecord, Verdict
+from steps.run.fleet_document import FleetDocument
 
 DOCUMENTS: dict[str, type[Model]] = {
     "Certification": Certification,
     "ProfileFile": ProfileFile,
     "Bars": BarFile,
+    "Fleet": FleetDocument,
     "Plan": Plan,
     "RunRecord": RunRecord,
     "Measurements": Measurements,

@@ -123,13 +123,23 @@ class ProofIndex:
         """Return the verdict of a node in a category; None when the category left it out."""
         return next((v for name, v in self._verdicts.get(node, ()) if name == category), None)
 
-    def left_out(self, category: str) -> tuple[Exclusion, ...]:
-        """Return the exclusions from this category of nodes that other categories tested."""
-        return tuple(
-            item
-            for item in self._report.excluded
-            if item.category == category and self.status.get(item.node) is not NodeStatus.EXCLUDED
-        )
+    def left_out(self, category: str) -> dict[str, list[str]]:
+        """Return the nodes that other categories tested and this one left out, by the reason."""
+        nodes: dict[str, list[str]] = {}
+        for item in self._report.excluded:
+            tested = self.status.get(item.node) is not NodeStatus.EXCLUDED
+            if item.category == category and tested:
+                nodes.setdefault(item.message, []).append(item.node)
+        return nodes
+
+    def untested(self, nodes: Iterable[NodeReport]) -> dict[tuple[str, ...], list[str]]:
+        """Return the nodes that some categories did not test, by these categories."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        every = [item.category for item in self._report.categories]
+        for node in nodes:
+            if missing := tuple(name for name in every if name not in node.categories):
+                found.setdefault(missing, []).append(node.node)
+        return found
 
     def place(self, proof: Proof, node: str) -> str:
         """Say where a proof was seen: ``in CATEGORY, isolation run pair-2-0 with b (ready)``."""

@@ -12,7 +12,7 @@ from statistics import median
 from catalog.figures import figures_of
 from catalog.quantity import format_duration, parse_size
 from catalog.reasons import Effect
-from steps.aggregate.wording import GROUP_WORDS, amount, count, number_text
+from steps.aggregate.wording import GROUP_WORDS, amount, count, named_expression, number_text
 from steps.documents.report import CategoryReport
 from steps.documents.verdict import ExpressionResult, GroupVerdict, Outcome, ReasonGiven
 
@@ -79,9 +79,13 @@ class BarSummary:
 
     @property
     def rule(self) -> str:
-        """The expression as written, named by its key, and where the bar comes from."""
-        named = re.search(rf"\b{re.escape(self.key)}\b", self.expression)
-        words = self.expression if named else f"{self.key}: {self.expression}"
+        """The expression as written, named by its key, and where the bar comes from.
+
+        The key alone stands for an expression that has no numbers to put in.
+        """
+        words = self.key
+        if self._first.statement != self.expression:
+            words = named_expression(self.key, self.expression)
         return f"{words}; bar from {self.source}" if self.source else words
 
     @property

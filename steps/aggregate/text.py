@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -12,7 +13,6 @@ from catalog.quantity import format_duration
 from catalog.reasons import Effect
 from steps.aggregate.proofs import Cluster, Proof, ProofIndex, remedies, rule, statement
 from steps.aggregate.summaries import (
-    BarSummary,
     Judged,
     bar_summaries,
     common_facts,
@@ -131,6 +131,20 @@ class _Page:
             self.line(after, indent=indent + 2)
         else:
             self.line((rest, style), f"  {after}" if after else "", indent=indent)
+
+    def items(
+        self, items: Iterable[str], separator: str, *, style: str = "", before: str = ""
+    ) -> None:
+        """Add a list, broken between items only where each of them fits on a line."""
+        line, indent = before, 0
+        for number, item in enumerate(map(printable, items)):
+            added = f"{line}{separator if number else ''}{item}"
+            if number and indent + cell_len(added) >= self.width:
+                self.line((f"{line}{separator.rstrip()}", style), indent=indent, hang=2)
+                added, indent = item, 2
+            line = added
+        if line != before:
+            self.line((line, style), indent=indent, hang=2)
 
     def heading(self, title: str, style: str = "bold") -> None:
         """Add a heading with a rule."""
@@ -273,12 +287,9 @@ def _category(page: _Page, category: CategoryReport, index: ProofIndex) -> None:
     page.line(printable(run_line(category)))
     page.line(node_line(category))
     measured = of_purpose(category, "measure")
-    figures = "; ".join(f"{item.label} {item.text}" for item in figure_summaries(measured))
-    if figures:
-        page.line(printable(figures), hang=2)
-    facts = ", ".join(f"{name} {value}" for name, value in common_facts(measured)[0].items())
-    if facts:
-        page.line((printable(facts), _SOFT), hang=2)
+    page.items([f"{item.label} {item.text}" for item in figure_summaries(measured)], "; ")
+    facts = common_facts(measured)[0]
+    page.items([f"{name} {value}" for name, value in facts.items()], ", ", style=_SOFT)
     if len(measured) > 1:
         page.line(f"{count(len(measured), 'group')}: {group_line(measured)}")
     _bars(page, measured)
@@ -294,12 +305,9 @@ def _category(page: _Page, category: CategoryReport, index: ProofIndex) -> None:
             indent=2,
             hang=4,
         )
-    for exclusion in index.left_out(category.category):
-        page.line(
-            printable(f"not covered here: {exclusion.node}: {exclusion.message}"),
-            indent=2,
-            hang=4,
-        )
+    for message, names in index.left_out(category.category).items():
+        text = printable(f"not covered here: {fold_names(names)}: {message}")
+        page.line(text, indent=2, hang=4)
 
 
 def _groups(names: tuple[str, ...]) -> str:
@@ -315,12 +323,16 @@ def _bars(page: _Page, groups: Iterable[GroupVerdict]) -> None:
             judged = (*untrue, *bar.met)[0]
             _bar_line(page, judged.result.outcome, _said(judged), soft)
             continue
+        if len(bar.not_met) == bar.total > _MANY_FAILED:
+            text = f"{_ends(bar.not_met)}{len(bar.not_met)} of {count(bar.total, 'group')}"
+            _bar_line(page, Outcome.FAIL, text, soft)
+            continue
         for judged in untrue[:_MAX_UNTRUE]:
             text = f"{_said(judged)}  {judged.group.group.id}"
             _bar_line(page, judged.result.outcome, text)
         if len(untrue) > _MAX_UNTRUE:
             page.line(f"… {len(untrue) - _MAX_UNTRUE} more", indent=2)
-        text = f"{_span(bar)}{len(bar.met)} of {count(bar.total, 'group')}"
+        text = f"{_ends(bar.met)}{len(bar.met)} of {count(bar.total, 'group')}"
         _bar_line(page, Outcome.PASS, text, soft)
 
 
@@ -329,20 +341,15 @@ def _said(judged: Judged) -> str:
     return judged.result.statement + (f" ({message})" if message else "")
 
 
-def _span(bar: BarSummary) -> str:
-    if not bar.met:
-        return ""
-    ends = dict.fromkeys(_values(judged) for judged in (bar.met[0], bar.met[-1]))
-    return f"{' … '.join(ends)}  "
-
-
-def _values(judged: Judged) -> str:
-    return judged.result.statement
+def _ends(judged: Sequence[Judged]) -> str:
+    """Return the statements with the least and the greatest measured value."""
+    ends = dict.fromkeys(item.result.statement for item in (*judged[:1], *judged[-1:]))
+    return f"{' … '.join(ends)}  " if ends else ""
 
 
 def _bar_line(page: _Page, outcome: Outcome, text: str, soft: tuple[str, str] | str = "") -> None:
-    word = (f"{BAR_WORDS[outcome]:<8} ", _BAR_STYLES[outcome])
-    page.line(word, printable(text), soft, indent=2, hang=11)
+    word = (f"{BAR_WORDS[outcome]:<10} ", _BAR_STYLES[outcome])
+    page.line(word, printable(text), soft, indent=2, hang=13)
 
 
 def _ready(page: _Page, index: ProofIndex) -> None:
@@ -351,6 +358,9 @@ def _ready(page: _Page, index: ProofIndex) -> None:
         return
     page.heading(f"Ready: {count(len(nodes), 'node')}", "bold green")
     page.names((node.node for node in nodes), style="green")
+    for categories, names in index.untested(nodes).items():
+        page.line(("not tested by ", "bold"), printable(", ".join(categories)), ":", indent=2)
+        page.names(names, indent=4)
     warned: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
         for proof in index.warnings(node):
@@ -375,9 +385,8 @@ def _excluded(page: _Page, index: ProofIndex) -> None:
 
 def _foot(page: _Page, report: Report) -> None:
     page.blank()
-    if report.versions:
-        versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())
-        page.line((printable(f"versions: {versions}"), _SOFT))
+    versions = [f"{name} {value}" for name, value in report.versions.items()]
+    page.items(versions, ", ", style=_SOFT, before="versions: ")
     source = "" if report.source == "cluster" else f" ({report.source})"
     style = _STYLES[report.result]
     page.line((f"{report.result}{source}", style), f": {result_sentence(report)}")

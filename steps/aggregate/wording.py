@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"([A-Za-z0-9_.-]*?)([0-9]{1,18})([A-Za-z_-]*(?:\.[A-Za-z
 BAR_WORDS = {
     Outcome.PASS: "met",
     Outcome.FAIL: "not met",
-    Outcome.INCONCLUSIVE: "not evaluated",
+    Outcome.INCONCLUSIVE: "not proven",
 }
 """What is said of an expression."""
 
@@ -44,7 +44,7 @@ STATUS_WORDS = {
 
 EFFECT_WORDS = {
     Effect.FAIL: "fault",
-    Effect.INCONCLUSIVE: "not proven",
+    Effect.INCONCLUSIVE: "inconclusive",
     Effect.WARN: "warning",
     Effect.NOTE: "note",
 }
@@ -110,6 +110,12 @@ def _ranges(numbers: Sequence[str]) -> str:
     return ",".join(low if low == high else f"{low}-{high}" for low, high in runs)
 
 
+def named_expression(key: str, expression: str) -> str:
+    """Return a bar's expression, behind its key where the expression does not name it."""
+    named = re.search(rf"\b{re.escape(key)}\b", expression)
+    return expression if named else f"{key}: {expression}"
+
+
 def exclusion_label(code: str) -> str:
     """Return ``GPU count`` for ``NODE_EXCLUDED_GPU_COUNT``."""
     words = code.removeprefix("NODE_EXCLUDED_").split("_")
@@ -138,7 +144,10 @@ def coverage_line(report: Report) -> str:
             ordered = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
             line += ": " + ", ".join(f"{number} {words}" for words, number in ordered)
     lost = cover.targeted - cover.tested - cover.excluded
-    return f"{line}, {lost} planned but not tested" if lost > 0 else line
+    if lost > 0:
+        line += f", {lost} planned but not tested"
+    partly = _in_part(report)
+    return f"{line}; {partly} not in every category" if partly else line
 
 
 def counts_line(report: Report) -> str:
@@ -168,7 +177,16 @@ def result_sentence(report: Report) -> str:
             return "nothing is proven bad, but not everything is proven good"
         case Result.INCOMPLETE:
             left = report.coverage.targeted - report.coverage.tested
-            return f"what was tested is ready, but {left} of {nodes} {_are(left)} not covered"
+            partly = _in_part(report)
+            gaps = [f"{left} of {nodes} {_are(left)} not covered"] if left or not partly else []
+            if partly:
+                gaps.append(f"{partly} of {nodes} {_are(partly)} not covered by every category")
+            return f"what was tested is ready, but {' and '.join(gaps)}"
+
+
+def _in_part(report: Report) -> int:
+    """Return the number of nodes that some categories tested and others left out."""
+    return sum(0 < len(node.categories) < len(report.categories) for node in report.nodes)
 
 
 def _are(number: int) -> str:

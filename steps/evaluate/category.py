@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from catalog.reasons import BLAMING_KINDS, Effect, Kind, reason
+from catalog.vocabulary import PEER_NAMES
 from steps.documents import (
     GroupVerdict,
     NodeVerdict,
@@ -22,7 +23,6 @@ from steps.documents import (
     Verdict,
 )
 from steps.evaluate.comparison import flips
-from steps.evaluate.expressions import PEER_NAMES
 from steps.evaluate.group import event_reason
 from steps.evaluate.reasons import effect_of, give, worst_first
 

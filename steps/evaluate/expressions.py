@@ -14,9 +14,6 @@ from catalog.figures import figures_of
 from catalog.resolved import Bar
 from steps.documents import ExpressionResult, Outcome
 
-PEER_NAMES = frozenset({"peer_median", "peer_count"})
-"""Names that stand for the other runs of the same kind."""
-
 _FIELD = re.compile(r"\brow\.(\w+)")
 
 MAX_SHOWN = 200

@@ -18,6 +18,7 @@ from catalog.errors import ExpressionError
 from catalog.expressions import Expression, compile_bar
 from catalog.reasons import Kind, reason
 from catalog.resolved import Bar
+from catalog.vocabulary import PEER_NAMES
 from steps.documents import (
     DiagnosticRow,
     Entity,
@@ -31,7 +32,6 @@ from steps.documents.measurements import Row
 from steps.evaluate.context import Context
 from steps.evaluate.decisive import MOST_LINES, Decisive
 from steps.evaluate.expressions import (
-    PEER_NAMES,
     Trial,
     attempt,
     figures_read,

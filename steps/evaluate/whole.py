@@ -54,7 +54,8 @@ def _lost_repeats(read: Measurements) -> str | None:
     # Rows that equal an earlier one value by value were taken for repeats of the log.
     known = sum(item.count for item in read.findings if item.code == "DUPLICATE_ROW")
     if lost > known:
-        return f"of {cycles} cycles, {lost - known} rows are missing"
+        count = lost - known
+        return f"of {cycles} cycles, {'1 row is' if count == 1 else f'{count} rows are'} missing"
     return None
 
 

@@ -119,7 +119,11 @@ class RecordedOutput(Model):
 
     category: str
     nodes: NodeNames
-    file: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+    file: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]),
+        Field(min_length=1),
+    ]
     exit_code: int | None = None
     outcome: RunOutcome | None = None
     kernel_logs: dict[str, str] = {}

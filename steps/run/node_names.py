@@ -85,5 +85,7 @@ def _expand_all(value: Any) -> Any:
     return tuple(names)
 
 
-NodeNames = Annotated[tuple[str, ...], BeforeValidator(_expand_all)]
+NodeNames = Annotated[
+    tuple[str, ...], BeforeValidator(_expand_all, json_schema_input_type=str | tuple[str, ...])
+]
 """A name, a range, or a list of both, as the names it stands for."""

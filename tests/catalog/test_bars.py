@@ -105,6 +105,15 @@ def test_nothing_to_expect_is_no_threshold_except_where_the_stage_allows_it() ->
     assert [code for code, _ in mild] == ["BAR_LEFT_OUT"]
 
 
+@pytest.mark.parametrize(("platform", "nodes"), [("unknown", 2), ("nowhere", 0)])
+def test_nothing_to_expect_as_nobody_told_the_hardware_is_no_threshold_at_any_stage(
+    platform: str, nodes: int
+) -> None:
+    odd = Hardware(platform=platform, gpu_architecture="h100", gpus_per_node=8)
+    for stage in stages():
+        assert bars_for(ALL_REDUCE, stage, odd, nodes, {})[1][0][0] == "NO_THRESHOLD"
+
+
 def test_boards_without_nvlink_are_not_measured_by_those_with_it() -> None:
     boards = hardware_of_profile(find_profile("onprem/pcie"), "h100")
     bars, missing = bars_for(ALL_REDUCE, "production", boards, 1, {})
@@ -157,7 +166,24 @@ def test_threshold_of_the_user_replaces_the_bar_of_its_key_only() -> None:
 def test_code_of_an_own_bar_is_that_of_the_bar_that_tests_the_like(text: str, code: str) -> None:
     key, _, expression = text.partition(": ")
     bars, _ = bars_for(ALL_REDUCE, "production", P5, 2, options(thresholds={key: expression}))
-    assert [bar.code for bar in bars if bar.key == key] == [code]
+    assert [bar.code for bar in bars if bar.expression == expression] == [code]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "stays"),
+    [
+        ("largestSizeBusBandwidthGBps", "value >= 300", "value >= 0.95 * peer_median"),
+        ("largestSizeBusBandwidthGBps", "value >= 0.9 * peer_median", None),
+        ("busBandwidthGBps", "value >= 0.9 * peer_median", "largestSizeBusBandwidthGBps >="),
+    ],
+)
+def test_height_and_peers_are_tested_whichever_of_them_a_threshold_replaces(
+    key: str, text: str, stays: str | None
+) -> None:
+    bars, missing = bars_for(ALL_REDUCE, "production", P5, 8, options(thresholds={key: text}))
+    others = [bar.expression for bar in bars if bar.key == key and bar.expression != text]
+    assert [other[: len(stays or "")] for other in others] == ([stays] if stays else [])
+    assert missing == ()
 
 
 def test_threshold_may_compare_with_what_is_expected_and_with_numbers_of_the_stage() -> None:

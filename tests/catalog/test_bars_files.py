@@ -88,6 +88,16 @@ def test_own_expression_may_compare_with_what_is_expected() -> None:
     assert bars(both)["busBandwidthGBps"].values == {"expected": 400.0}
 
 
+def test_a_file_may_state_a_height_and_a_place_among_the_peers_for_one_figure() -> None:
+    own = read(
+        "  - {key: largestSizeBusBandwidthGBps, expression: value >= 400}\n"
+        "  - {key: largestSizeBusBandwidthGBps, expression: value >= 0.97 * peer_median}\n"
+    )
+    found, _ = bars_for(ALL_REDUCE, "production", P5, 8, {}, own=own)
+    stated = [bar.expression for bar in found if bar.key == "largestSizeBusBandwidthGBps"]
+    assert stated == ["value >= 400", "value >= 0.97 * peer_median"]
+
+
 def test_certification_stands_over_the_file() -> None:
     own = read(
         "  - key: busBandwidthGBps\n    expression: value >= 100\n"

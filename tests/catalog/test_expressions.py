@@ -37,6 +37,7 @@ VALUES = {
         ('busBandwidthAtGBps["16G"] >= 0.9 * 386.6', True, "380.2 >= 0.9 * 386.6"),
         ("busBandwidthGBps > 1 && busBandwidthGBps < 2", False, "373.25 > 1 && 373.25 < 2"),
         ("busBandwidthAtGBps.all(s, busBandwidthAtGBps[s] > 370.0)", True, None),
+        ("min(busBandwidthGBps, 300) / 400 > 0.7", True, "min(373.25, 300) / 400 > 0.7"),
         ('"16G" in busBandwidthAtGBps', True, None),
         ("size(busBandwidthAtGBps) == 2", True, None),
     ],
@@ -229,6 +230,9 @@ def test_any_text_gives_an_expression_or_one_line(text: str) -> None:
         ("gpu == 'h100' && nodes >= 2 && value > 1", "\"h100\" == 'h100' && 4 >= 2 && 373.25 > 1"),
         ("(value - 1.0) / 2.0 > 3", "(373.25 - 1.0) / 2.0 > 3"),
         ("cycleSpread < 0.1 || value > 1", "cycleSpread < 0.1 || 373.25 > 1"),
+        ("value > 3 == true", "373.25 > 3 == true"),
+        ("true == (value > 3)", "true == (373.25 > 3)"),
+        ("value > 400 ? true : false", "373.25 > 400 ? true : false"),
         ("rows.all(r, r.out_bus_gbps >= 100)", "rows.all(r, r.out_bus_gbps >= 100)"),
         (
             "rows.all(r, r.out_bus_gbps >= 0.8 * expected)",

@@ -18,6 +18,7 @@ ATOMS = st.sampled_from(
         *("rows", "row", "row.out_bus_gbps", "row.size_bytes", "row.type", "r", "r.out_bus_gbps"),
         *("0", "1", "2.5", "-3", "7u", "'a'", "'8G'", "true", "null", "[]", "[1, 2.5]", "{'a': 1}"),
         *("busbw_at('8G')", "9223372036854775807", "1e308", "duration('1s')"),
+        *("timestamp('0001-01-01T00:00:00+14:00')", "timestamp('9999-12-31T23:59:59-14:00')"),
     ]
 )
 VALUES: dict[str, Any] = {
@@ -68,7 +69,7 @@ BARS = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(EXPRESSIONS | BARS, st.dictionaries(st.sampled_from(sorted(VALUES)), ODD, max_size=2))
 def test_expression_is_true_false_or_one_line_of_error(text: str, odd: dict[str, Any]) -> None:
     values = {**VALUES, **odd}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.errors import Place
+from catalog.errors import ExpressionError, Place
 from catalog.expressions import check_threshold
-from catalog.lint import Finding, Statement, lint
+from catalog.lint import Finding, Statement, check_bar, lint
 from catalog.lint_samples import Domain, samples
 from catalog.lint_sources import shipped, statements_of
 from catalog.resolved import Scope
@@ -114,10 +114,57 @@ def test_warning_is_found(key: str, tool: str, text: str, says: str) -> None:
         ("rankCount == nodes * gpus_per_node", "group"),
         ("double(rankCount) / nodes >= 7.5", "group"),
         ("bandwidthDip <= 0.4 && cycleSpread <= max_spread && value >= 300", "group"),
+        ("nodes == 18 && gpus_per_node == 4 ? value >= 700 : value >= 300", "group"),
+        ("!(nodes == 18 && gpus_per_node == 4) || value >= 300", "group"),
+        ("!(platform == 'aws' && gpu == 'gb200' && nodes == 18) || value >= 300", "group"),
     ],
 )
 def test_of_a_sound_bar_nothing_is_said(text: str, scope: Scope) -> None:
     assert _lint(text, scope=scope) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "size(busBandwidthAtGBps) > 30",
+        "string(value) == '3'",
+        "rows.exists(r, r.size_bytes == 8589934592 && r.cycle == 2 && r.out_bus_gbps > 300)",
+    ],
+)
+def test_what_was_false_of_all_that_was_tried_is_no_error_where_more_is_possible(text: str) -> None:
+    assert {item.level for item in _lint(text)} <= {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("value >= 0", "can never fail"),
+        ("value - value == 0", "can never fail"),
+        ("value > 3 || value <= 3", "can never fail"),
+        ("rows.all(r, true)", "can never fail"),
+        ("value > 400 && value < 300", "can never pass"),
+        ("wrongCount < 0", "can never pass"),
+        ("value > 0", None),
+        ("value != 7", None),
+        ("value == 370.125", None),
+        ("'32G' in busBandwidthAtGBps", None),
+        ("busBandwidthAtGBps.exists(k, k == '1G')", None),
+        ("rows.size() > 0", None),
+        ("rows.exists(r, r.type == 'int8' && r.cycle == 7)", None),
+    ],
+)
+def test_bar_that_is_sure_to_decide_nothing_is_refused(text: str, refused: str | None) -> None:
+    said = ""
+    try:
+        check_bar("busBandwidthGBps", text, "nccl")
+    except ExpressionError as error:
+        said = error.message
+    assert said == (f"{refused}: {text}" if refused else "")
+
+
+def test_single_gpus_are_asked_of_diagnostics_only() -> None:
+    assert "only diagnostics" in _lint("value > 3", scope="gpu")[0].text
+    assert _lint("value > 30", "hostToDeviceMinGBps", "dcgm", "gpu") == ()
 
 
 def test_expected_of_what_nothing_is_expected_is_an_error() -> None:
@@ -273,6 +320,7 @@ def test_document_that_is_wrong_itself_is_a_finding_with_its_line(text: str, say
     assert wrong[0].place.line is not None
 
 
+@settings(deadline=None)
 @given(
     st.floats(0.001, 0.99),
     st.floats(0.001, 0.2),

@@ -50,6 +50,17 @@ def test_directory_is_searched_for_certifications_and_bars(site: Path) -> None:
     assert _lint(site) == (0, "2 bars: 0 errors, 0 warnings\n")
 
 
+def test_bar_that_names_no_category_is_of_those_that_measure_its_figure(site: Path) -> None:
+    text = (
+        "kind: Bars\nsource: hall 1\nbars:\n  - {key: busBandwidthGBps, expression: value > 300}\n"
+    )
+    (site / "bars.yaml").write_text(text, encoding="utf-8")
+    assert _lint(site / "bars.yaml") == (0, "1 bar: 0 errors, 0 warnings\n")
+    (site / "bars.yaml").write_text(text.replace("> 300", "> -1"), encoding="utf-8")
+    code, printed = _lint(site / "bars.yaml")
+    assert (code, printed.count("can never fail: value > -1")) == (2, 1)
+
+
 def test_warning_is_one_line_with_its_place_and_no_failure(site: Path) -> None:
     file = site / "doubtful.yaml"
     file.write_text(DOUBTFUL, encoding="utf-8")

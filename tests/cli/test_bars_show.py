@@ -187,6 +187,14 @@ def test_render_writes_it_into_the_workflow(mine: Path, tmp_path: Path) -> None:
     assert "acceptance of hall 1" in value
 
 
+@pytest.mark.parametrize("hardware", [("gcp", "h100"), ("aws", "a100")])
+def test_instance_type_of_another_platform_or_gpu_is_refused(hardware: tuple[str, str]) -> None:
+    platform, gpu = hardware
+    words = ["--platform", platform, "--gpu", gpu, "--instance-type", "p5.48xlarge"]
+    with pytest.raises(InputError, match=r"'p5\.48xlarge' is of aws, with h100"):
+        run("bars", "show", "communication/nccl-all-reduce", *words)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,18 +68,22 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def repeated(log: Path) -> Path:
     """Two p5 nodes of eight GPUs each, swept twice, with the network that they used."""
-    head = TABLE[: TABLE.index("  8589934592")]
-    first = head[: head.index("#  Rank  0")]
+    head = on_every_gpu(TABLE[: TABLE.index("  8589934592")])
+    first, last = head[: head.index("#  Rank  0")], head[head.index("#  Rank  0") :]
+    sweeps = [row(2**33, 450.0), row(2**34, 455.1), row(2**33, 451.2), row(2**34, 454.98)]
+    log.write_text(first + PROVEN + last + "".join(sweeps) + FOOTER, encoding="utf-8")
+    return log
+
+
+def on_every_gpu(table: str) -> str:
+    """List eight ranks on each of the two hosts, in place of one."""
     ranks = "".join(
         f"#  Rank {8 * node + gpu:2} Group  0 Pid   {4711 + gpu} on     hgx-3{node + 1} "
         f"device  {gpu} [0000:1b:00] NVIDIA H100 80GB HBM3\n"
         for node in (0, 1)
         for gpu in range(8)
     )
-    last = head[head.rindex("Rank  1") :].partition("\n")[2]
-    sweeps = [row(2**33, 450.0), row(2**34, 455.1), row(2**33, 451.2), row(2**34, 454.98)]
-    log.write_text(first + ranks + PROVEN + last + "".join(sweeps) + FOOTER, encoding="utf-8")
-    return log
+    return re.sub(r"(#  Rank .*\n)+", lambda _: ranks, table)
 
 
 def row(size: int, bus: float) -> str:
@@ -169,6 +174,21 @@ def test_plan_changes_nothing_and_says_why(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_plan_takes_the_nodes_that_kubectl_prints() -> None:
+    recorded = EXAMPLES / "recorded"
+    done = readiness("plan", recorded / "certification.yaml", "--nodes", recorded / "nodes.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "onprem-h100: 2 nodes" in done.stdout
+    assert "timeout: 30m0s" in done.stdout
+    assert "bar, 1 node: hostToDeviceMinGBps: value >= fraction * expected" in done.stdout
+
+
+def test_plan_without_nodes_says_how_to_give_them() -> None:
+    done = readiness("plan", EXAMPLES / "certification.yaml")
+    assert done.returncode == 2
+    assert "one of --nodes and --fleet" in done.stderr
+
+
 def test_parse_reads_a_table_from_stdin() -> None:
     done = readiness("parse", "-", "--output", "json", stdin=TABLE + FOOTER)
     assert done.returncode == 0, done.stderr
@@ -229,6 +249,7 @@ def test_how_somebody_else_ran_is_noted_and_no_doubt(repeated: Path) -> None:
         ("busBandwidthGBps: value >= 460", 1),
         ('busBandwidthAtGBps["8G"] >= 400.0', 0),
         ('busBandwidthAtGBps["32G"] >= 1.0', 3),
+        ("busBandwidthGBps: value >= 0", 2),
         ("busBandwidthGBps: value >=", 2),
         ("busBandwith: value >= 1", 2),
         ("value >= 1", 2),
@@ -301,6 +322,17 @@ def test_what_is_told_never_overrules_the_output(
     message = next(r["message"] for r in data["reasons"] if r["code"] == "ASKED_DIFFERS")
     assert told in message
     assert seen in message
+
+
+@pytest.mark.parametrize("arguments", [[], ["--gpu", "h100"]])
+def test_run_on_one_gpu_of_each_node_is_no_proof_of_the_nodes(
+    log: Path, arguments: list[str]
+) -> None:
+    done = readiness("judge", log, "--platform", "onprem", *arguments, "--output", "json")
+    assert done.returncode == 3, done.stdout + done.stderr
+    data = json.loads(done.stdout)
+    assert "INFRA_BAD_ARGS" in data["reasonCodes"]
+    assert not any(reason["effect"] == "fail" for reason in data["reasons"])
 
 
 @pytest.mark.parametrize(

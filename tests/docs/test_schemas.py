@@ -52,6 +52,14 @@ def test_documents_of_a_run_satisfy_their_schema(out: Path, kind: str, pattern: 
         jsonschema.validate(json.loads(file.read_text("utf-8")), schema)
 
 
+@pytest.mark.parametrize("name", ["fleet.yaml", "p5-fleet.yaml", "recorded/fleet.yaml"])
+def test_example_fleet_satisfies_its_schema(name: str) -> None:
+    document = yaml.safe_load((EXAMPLES / name).read_text("utf-8"))
+    jsonschema.validate(
+        json.loads(json.dumps(document, default=str)), json.loads(published("Fleet"))
+    )
+
+
 def test_example_of_a_bar_file_satisfies_its_schema_and_holds_where_it_says() -> None:
     file = EXAMPLES / "bars.yaml"
     jsonschema.validate(yaml.safe_load(file.read_text("utf-8")), json.loads(published("Bars")))

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from catalog.reasons import Effect
 from steps.aggregate.text import render_text
-from steps.documents import CategoryReport, NodeStatus, Outcome, Report, Result
+from steps.documents import CategoryReport, Exclusion, NodeStatus, Outcome, Report, Result
 from tests.report import samples
 from tests.report.reading import text_sections
 
@@ -135,6 +135,51 @@ def test_a_node_excluded_from_one_category_only_is_told_there() -> None:
     text = render_text(samples.inconclusive(), width=120)
     card = text[text.index("── communication/nccl-all-gather") :]
     assert "not covered here: ip-10-0-7-60.ec2.internal: has 31" in card
+
+
+def test_nodes_that_one_category_left_out_for_the_same_reason_share_a_line() -> None:
+    report = samples.all_pass()
+    out = tuple(
+        Exclusion(
+            node=name,
+            code="NODE_EXCLUDED_NIC_MISSING",
+            message="has 0, needs 8",
+            category=samples.ALL_REDUCE,
+        )
+        for name in ("h100-001", "h100-002")
+    )
+    nodes = tuple(
+        node.model_copy(update={"categories": {samples.DCGM: Outcome.PASS}})
+        if node.node in {"h100-001", "h100-002"}
+        else node
+        for node in report.nodes
+    )
+    text = render_text(report.model_copy(update={"excluded": out, "nodes": nodes}), width=120)
+    assert "  not covered here: h100-[001-002]: has 0, needs 8\n" in text
+    ready = text[text.index("── Ready") :]
+    assert f"  not tested by {samples.ALL_REDUCE}" in ready
+    assert "\n    h100-[001-002]\n" in ready
+
+
+def test_bar_that_no_group_met_is_one_line() -> None:
+    report = samples.all_pass()
+    groups = tuple(
+        samples.nccl_group(
+            f"pair-1-{number}", (f"a{number}", f"b{number}"), 300.0 + number, purpose="isolate"
+        )
+        for number in range(9)
+    )
+    category = report.categories[0].model_copy(update={"groups": groups})
+    text = render_text(report.model_copy(update={"categories": (category,)}), width=120)
+    assert "  not met    300.0 >= 0.92 * 467.5 … 308.0 >= 0.92 * 467.5  9 of 9 groups" in text
+    assert "0 of 9 groups" not in text
+
+
+def test_lists_break_between_figures_only() -> None:
+    text = render_text(samples.all_pass(), width=80)
+    assert not any(
+        line.endswith(("dip", "latency", "greatest", "wrong")) for line in text.splitlines()
+    )
 
 
 def test_failed_node_without_any_detail_is_still_named() -> None:

@@ -16,7 +16,7 @@ from steps.aggregate.wording import (
     source_line,
     time_text,
 )
-from steps.documents import Report
+from steps.documents import Report, Result
 from tests.report import samples
 from tests.report.reading import unfold
 
@@ -80,6 +80,21 @@ def test_coverage_counts_a_node_once_however_many_categories_excluded_it() -> No
     assert line == "tested 61 of 64 nodes, 3 excluded: 2 GPU count, 1 cordoned"
 
 
+def in_part(*, out: bool) -> Report:
+    """Two nodes were left out by one category; with ``out`` three were left out by all."""
+    report = samples.incomplete() if out else samples.all_pass()
+    left_out = [
+        node.model_copy(update={"categories": dict(list(node.categories.items())[1:])})
+        for node in report.nodes[:2]
+    ]
+    nodes = (*left_out, *report.nodes[2:])
+    return report.model_copy(update={"result": Result.INCOMPLETE, "nodes": nodes})
+
+
+def test_coverage_tells_nodes_that_some_category_left_out() -> None:
+    assert coverage_line(in_part(out=False)) == "tested 8 of 8 nodes; 2 not in every category"
+
+
 @pytest.mark.parametrize(
     ("report", "sentence"),
     [
@@ -87,11 +102,20 @@ def test_coverage_counts_a_node_once_however_many_categories_excluded_it() -> No
         (samples.eight_nodes(), "2 of 8 nodes failed"),
         (samples.incomplete(), "what was tested is ready, but 3 of 64 nodes are not covered"),
         (
+            in_part(out=False),
+            "what was tested is ready, but 2 of 8 nodes are not covered by every category",
+        ),
+        (
+            in_part(out=True),
+            "what was tested is ready, but 3 of 64 nodes are not covered and 2 of 64 nodes are not "
+            "covered by every category",
+        ),
+        (
             samples.inconclusive(),
             "nothing is proven bad, but 51 of 64 nodes are not proven good",
         ),
     ],
-    ids=["pass", "fail", "incomplete", "inconclusive"],
+    ids=["pass", "fail", "incomplete", "in part", "incomplete and in part", "inconclusive"],
 )
 def test_result_is_explained_in_a_sentence(report: Report, sentence: str) -> None:
     assert result_sentence(report) == sentence

@@ -92,7 +92,8 @@ def _check_devices(ranks: Ranks, context: ParseContext) -> Finding | None:
     uneven = bool(per_node) and any(count != per_node for count in hosts.values())
     if (context.gpus and size != context.gpus) or uneven:
         each = "/".join(sorted({str(count) for count in hosts.values()}))
-        on = f" with {each} on each of {len(hosts)} hosts" if hosts else ""
+        where = f"each of {len(hosts)} hosts" if len(hosts) > 1 else "the only host"
+        on = f" with {each} on {where}" if hosts else ""
         return _other_layout(f"the test ran on {size} ranks{on}", context)
     return None
 

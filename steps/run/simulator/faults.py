@@ -25,7 +25,7 @@ def _seconds(value: Any) -> float:
 LEAST_FACTOR = 0.001
 """Nothing that still works is slower than a thousandth of what it should be."""
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
 """Written as a Go duration, held in seconds."""
 
 
