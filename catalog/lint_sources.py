@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from importlib import resources
 
 from catalog.bar_file import BarFile, BarItem, BarWhen, entries_of, read_bars
@@ -9,7 +10,8 @@ from catalog.certification import Certification, parse_certification
 from catalog.entry import Entry, builtin_entries, find_entry
 from catalog.errors import InputError
 from catalog.lint import Finding, Statement
-from catalog.profile import Profiles
+from catalog.model import suggestion
+from catalog.profile import Profiles, builtin_profiles
 from catalog.source import Path_, Source, parse_documents, validate
 from catalog.stages import find_stage, stages
 
@@ -67,12 +69,29 @@ def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
         read_bars([source], profiles)
     except InputError as error:
         wrong.append(_as_finding(error))
+    wrong += _unknown_machines(document, source, profiles or builtin_profiles())
     stated = [
         statement
         for index, item in enumerate(document.bars)
         for statement in _of_item(item, source, ("bars", index))
     ]
     return stated, wrong
+
+
+def _unknown_machines(document: BarFile, source: Source, profiles: Profiles) -> list[Finding]:
+    """Find instance types of no profile: misspelt, or a machine that needs none of its own."""
+    known = sorted({name for item in profiles.all() for name in item.profile.instance_types})
+    found = []
+    for index, item in enumerate(document.bars):
+        condition = item.when.instance_type
+        for glob in condition.within + condition.not_in:
+            # Profiles name theirs by globs too.
+            if any(fnmatchcase(glob, name) or fnmatchcase(name, glob) for name in known):
+                continue
+            text = f"names instanceType {glob!r}, which no profile has"
+            place = source.place(("bars", index, "when", "instanceType"))
+            found.append(Finding("warning", text, place, suggestion(glob, known)))
+    return found
 
 
 def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:

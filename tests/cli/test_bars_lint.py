@@ -73,6 +73,21 @@ def test_warning_is_one_line_with_its_place_and_no_failure(site: Path) -> None:
     ]
 
 
+def test_machine_that_no_profile_has_is_a_warning(site: Path) -> None:
+    text = "kind: Bars\nsource: hall 1\nbars:\n"
+    for name in ("p5.48xlage", "p5.*", "BM.GPU.H100.8"):
+        text += "  - key: busBandwidthGBps\n    expression: value > 300\n"
+        text += f"    when: {{instanceType: '{name}'}}\n"
+    (site / "bars.yaml").write_text(text, encoding="utf-8")
+    code, said = _lint(site / "bars.yaml")
+    assert code == 0
+    assert said.splitlines() == [
+        f"{site / 'bars.yaml'}:6: warning: names instanceType 'p5.48xlage', which no profile has "
+        "(did you mean 'p5.48xlarge'?)",
+        "3 bars: 0 errors, 1 warning",
+    ]
+
+
 def test_error_fails_and_the_other_files_are_checked_all_the_same(site: Path) -> None:
     (site / "bad.yaml").write_text(BAD, encoding="utf-8")
     (site / "broken.yaml").write_text("kind: [", encoding="utf-8")
