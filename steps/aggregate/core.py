@@ -145,8 +145,23 @@ def _node(name: str, plan: Plan, verdicts: Mapping[str, NodeVerdict]) -> NodeRep
             reasons=_blaming_first(reasons),
             categories=outcomes,
         )
-    status = NodeStatus.NOT_PROVEN if open_cases else NodeStatus.READY
+    # What a category did not test is not proven, however well the others went.
+    reasons += _left_out_of(name, plan, outcomes)
+    status = NodeStatus.NOT_PROVEN if reasons or open_cases else NodeStatus.READY
     return NodeReport(node=name, status=status, reasons=reasons, categories=outcomes)
+
+
+def _left_out_of(name: str, plan: Plan, tested: Mapping[str, Outcome]) -> tuple[ReasonGiven, ...]:
+    """Say why categories did not test a node that others tested."""
+    found = []
+    for planned in plan.categories:
+        if planned.id in tested:
+            continue
+        told = [e for e in plan.excluded if e.node == name and e.category in {None, planned.id}]
+        code, why = (told[0].code, told[0].message) if told else ("RESULT_MISSING", "not planned")
+        text = f"{planned.id} did not test it: {why}"
+        found.append(give(code, text, effect=Effect.INCONCLUSIVE))
+    return tuple(found)
 
 
 def _blaming_first(reasons: tuple[ReasonGiven, ...]) -> tuple[ReasonGiven, ...]:
@@ -160,7 +175,8 @@ def _result(
     statuses = {node.status for node in nodes}
     if Outcome.FAIL in outcomes or NodeStatus.FAILED in statuses:
         return Result.FAIL
-    if plan.problems or Outcome.INCONCLUSIVE in outcomes or NodeStatus.NOT_PROVEN in statuses:
+    open_cases = any(o is not Outcome.PASS for node in nodes for o in node.categories.values())
+    if plan.problems or Outcome.INCONCLUSIVE in outcomes or open_cases:
         return Result.INCONCLUSIVE
     everywhere = all(len(node.categories) == len(plan.categories) for node in nodes)
     if NodeStatus.EXCLUDED in statuses or plan.excluded or not everywhere:

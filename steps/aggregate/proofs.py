@@ -132,15 +132,6 @@ class ProofIndex:
                 nodes.setdefault(item.message, []).append(item.node)
         return nodes
 
-    def untested(self, nodes: Iterable[NodeReport]) -> dict[tuple[str, ...], list[str]]:
-        """Return the nodes that some categories did not test, by these categories."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        every = [item.category for item in self._report.categories]
-        for node in nodes:
-            if missing := tuple(name for name in every if name not in node.categories):
-                found.setdefault(missing, []).append(node.node)
-        return found
-
     def place(self, proof: Proof, node: str) -> str:
         """Say where a proof was seen: ``in CATEGORY, isolation run pair-2-0 with b (ready)``."""
         if proof.category is None:

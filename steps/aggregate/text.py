@@ -358,9 +358,6 @@ def _ready(page: _Page, index: ProofIndex) -> None:
         return
     page.heading(f"Ready: {count(len(nodes), 'node')}", "bold green")
     page.names((node.node for node in nodes), style="green")
-    for categories, names in index.untested(nodes).items():
-        page.line(("not tested by ", "bold"), printable(", ".join(categories)), ":", indent=2)
-        page.names(names, indent=4)
     warned: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
         for proof in index.warnings(node):

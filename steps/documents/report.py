@@ -34,7 +34,7 @@ class NodeReport(Model):
     """One targeted node over all categories.
 
     Attributes:
-        status: ready only when every category that covers it passed, and at least one did.
+        status: ready only when every category of the certification tested it and passed.
         reasons: why it is not ready, most serious first.
         categories: outcome by category; a category that excluded the node is absent.
     """

@@ -72,6 +72,27 @@ def test_excluded_node_makes_it_incomplete() -> None:
     assert (report.coverage.tested, report.coverage.targeted) == (3, 4)
 
 
+def test_node_that_a_category_left_out_is_not_proven() -> None:
+    of = plan([group(NODES)])
+    other = of.categories[0].model_copy(update={"id": "communication/nccl-all-gather"})
+    part = other.parts[0]
+    other = other.model_copy(
+        update={"parts": (part.model_copy(update={"groups": (group(NODES[:1]),)}),)}
+    )
+    why = Exclusion(
+        node=NODES[1], code="NODE_EXCLUDED_NIC_MISSING", message="has 7, needs 8", category=other.id
+    )
+    of = of.model_copy(update={"categories": (*of.categories, other), "excluded": (why,)})
+    passed = verdict(node_a=Outcome.PASS).model_copy(update={"category": other.id})
+    report = make_report(of, {ALL_REDUCE: PASSED, other.id: passed})
+    assert report.result is Result.INCOMPLETE
+    assert statuses(report)[NODES[0]] is NodeStatus.READY
+    assert statuses(report)[NODES[1]] is NodeStatus.NOT_PROVEN
+    (reason,) = next(node for node in report.nodes if node.node == NODES[1]).reasons
+    assert reason.code == "NODE_EXCLUDED_NIC_MISSING"
+    assert reason.message == f"{other.id} did not test it: has 7, needs 8"
+
+
 def test_failure_outweighs_everything_else() -> None:
     gone = Exclusion(node="node-z", code="NODE_EXCLUDED_CORDONED", message="is cordoned")
     mixed = verdict(node_a=Outcome.FAIL, node_b=Outcome.INCONCLUSIVE, node_c=Outcome.PASS)
