@@ -112,7 +112,8 @@ def certify(
     runner = _Runner(plan, fleet, store, progress or Silent())
     for planned in plan.categories:
         runner.category(planned)
-    return aggregate(store)
+    report, _ = aggregate(store)
+    return report
 
 
 class _Runner:

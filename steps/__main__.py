@@ -145,12 +145,11 @@ def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> No
 @app.command()
 def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
     """Write the report, print it, and exit by its result."""
-    from steps.aggregate.html import render_html  # noqa: PLC0415  (jinja2 likewise)
     from steps.aggregate.text import render_text  # noqa: PLC0415  (rich is slow to import)
 
-    report = judging.aggregate(open_store(store))
+    report, html = judging.aggregate(open_store(store))
     _hand_on(outputs, "result", report.result.value)
-    _hand_on(outputs, "report.html", render_html(report))
+    _hand_on(outputs, "report.html", html)
     sys.stdout.write(render_text(report))
     raise typer.Exit(RESULT_EXITS[report.result])
 

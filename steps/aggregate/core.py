@@ -9,6 +9,7 @@ from catalog.reasons import Effect
 from steps.documents import (
     CategoryReport,
     Coverage,
+    Exclusion,
     GroupVerdict,
     NodeReport,
     NodeStatus,
@@ -40,7 +41,10 @@ def make_report(
     for report in categories:
         for verdict in report.nodes:
             judged[verdict.node][report.category] = verdict
-    nodes = tuple(_node(name, plan, judged[name]) for name in plan.targeted)
+    excluded: dict[str, list[Exclusion]] = {name: [] for name in plan.targeted}
+    for item in plan.excluded:
+        excluded.setdefault(item.node, []).append(item)
+    nodes = tuple(_node(name, plan, judged[name], excluded[name]) for name in plan.targeted)
     tested = [node for node in nodes if node.status is not NodeStatus.EXCLUDED]
     result = _result(plan, categories, nodes)
     return Report(
@@ -123,12 +127,15 @@ def _longest(groups: Sequence[GroupVerdict], purpose: str) -> float:
     return sum(rounds.values())
 
 
-def _node(name: str, plan: Plan, verdicts: Mapping[str, NodeVerdict]) -> NodeReport:
+def _node(
+    name: str,
+    plan: Plan,
+    verdicts: Mapping[str, NodeVerdict],
+    excluded: Sequence[Exclusion],
+) -> NodeReport:
     outcomes = {category: verdict.outcome for category, verdict in verdicts.items()}
     if not verdicts:
-        reasons = tuple(
-            give(item.code, item.message) for item in plan.excluded if item.node == name
-        )
+        reasons = tuple(give(item.code, item.message) for item in excluded)
         if not reasons:
             reasons = tuple(give(code, message) for code, message in plan.problems)
         return NodeReport(
@@ -146,18 +153,20 @@ def _node(name: str, plan: Plan, verdicts: Mapping[str, NodeVerdict]) -> NodeRep
             categories=outcomes,
         )
     # What a category did not test is not proven, however well the others went.
-    reasons += _left_out_of(name, plan, outcomes)
+    reasons += _left_out_of(plan, outcomes, excluded)
     status = NodeStatus.NOT_PROVEN if reasons or open_cases else NodeStatus.READY
     return NodeReport(node=name, status=status, reasons=reasons, categories=outcomes)
 
 
-def _left_out_of(name: str, plan: Plan, tested: Mapping[str, Outcome]) -> tuple[ReasonGiven, ...]:
+def _left_out_of(
+    plan: Plan, tested: Mapping[str, Outcome], excluded: Sequence[Exclusion]
+) -> tuple[ReasonGiven, ...]:
     """Say why categories did not test a node that others tested."""
     found = []
     for planned in plan.categories:
         if planned.id in tested:
             continue
-        told = [e for e in plan.excluded if e.node == name and e.category in {None, planned.id}]
+        told = [item for item in excluded if item.category in {None, planned.id}]
         code, why = (told[0].code, told[0].message) if told else ("RESULT_MISSING", "not planned")
         text = f"{planned.id} did not test it: {why}"
         found.append(give(code, text, effect=Effect.INCONCLUSIVE))

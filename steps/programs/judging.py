@@ -67,8 +67,12 @@ def judge(store: RecordStore, category: str) -> Verdict:
     return verdict
 
 
-def aggregate(store: RecordStore) -> Report:
-    """Write the report; a verdict that is absent or damaged is a missing result."""
+def aggregate(store: RecordStore) -> tuple[Report, str]:
+    """Write the report; a verdict that is absent or damaged is a missing result.
+
+    Returns:
+        The report, and the same as HTML.
+    """
     plan = require_plan(store)
     verdicts: dict[str, Verdict] = {}
     records: list[RunRecord] = []
@@ -82,6 +86,7 @@ def aggregate(store: RecordStore) -> Report:
             verdicts[planned.id] = verdict
     report = make_report(plan, verdicts, records)
     store.put(report)
-    store.put_text("report.html", render_html(report))
+    html = render_html(report)
+    store.put_text("report.html", html)
     store.put_text("report.xml", render_junit(report))
-    return report
+    return report, html
