@@ -118,8 +118,14 @@ def is_queued(job: Object, pods: Iterable[Object] = ()) -> bool:
 
 
 def first_failure(pods: Iterable[Object]) -> RunFailure | None:
-    """Return the earliest failure among pods that is not the tool's."""
-    found = [(_when(pod), failure) for pod in pods if (failure := pod_failure(pod))]
+    """Return the earliest failure among pods that is not the tool's.
+
+    A deletion without a cause counts only where no pod tells one: Jobs delete the rest of a gang
+    within the second, and the clocks of nodes and API server differ.
+    """
+    pods = list(pods)
+    found = [(_when(pod), failure) for pod in pods if (failure := _told_failure(pod))]
+    found = found or [(_when(pod), failure) for pod in pods if (failure := _deletion(pod))]
     # Times without a value come last: what has a time is the better witness.
     found.sort(key=lambda item: (not item[0], item[0]))
     return found[0][1] if found else None
@@ -127,6 +133,11 @@ def first_failure(pods: Iterable[Object]) -> RunFailure | None:
 
 def pod_failure(pod: Object) -> RunFailure | None:
     """Return why a pod is broken for a reason that is not the tool's."""
+    return _told_failure(pod) or _deletion(pod)
+
+
+def _told_failure(pod: Object) -> RunFailure | None:
+    """Return the cause that a pod itself tells."""
     place, status = place_of(pod), pod.get("status", {})
     disruption = condition(pod, "DisruptionTarget")
     reason = str(status.get("reason"))
@@ -141,10 +152,18 @@ def pod_failure(pod: Object) -> RunFailure | None:
         failure = _container_failure(pod, container)
         if failure:
             return failure
-    if pod.get("metadata", {}).get("deletionTimestamp"):
-        text = f"pod {name_of(pod)} was deleted while it was needed"
-        return RunFailure(code="INFRA_POD_LOST", message=text, entity=place)
     return None
+
+
+def _deletion(pod: Object) -> RunFailure | None:
+    if not _is_deleted(pod):
+        return None
+    text = f"pod {name_of(pod)} was deleted while it was needed"
+    return RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(pod))
+
+
+def _is_deleted(pod: Object) -> bool:
+    return bool(pod.get("metadata", {}).get("deletionTimestamp"))
 
 
 def _out_of(reason: str) -> bool:
@@ -164,7 +183,8 @@ def _container_failure(pod: Object, container: Object) -> RunFailure | None:
     if ended.get("reason") in _STARTED_BADLY:
         text = str(ended.get("message") or ended["reason"])
         return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
-    if ended.get("exitCode") and name != TOOL:
+    # Beside the tool all containers of a deleted pod are told to end, each with its own code.
+    if ended.get("exitCode") and name != TOOL and not _is_deleted(pod):
         text = f"container {name} of pod {name_of(pod)} ended with {_ending(ended)}"
         return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
     return None

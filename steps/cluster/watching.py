@@ -14,6 +14,7 @@ from catalog.health_rule import HealthRule
 from steps.cluster.api import Cluster, NotFoundError, RefusedError
 from steps.cluster.events import EventWatch
 from steps.cluster.health import NodeWatch
+from steps.cluster.losses import cause_of_loss
 from steps.cluster.patience import Deadline
 from steps.cluster.pods import of_role
 from steps.cluster.stop import Stop
@@ -39,6 +40,8 @@ _EVENT_ROUNDS = 10
 """Events are read on every so-manieth look only: API servers search all of the cluster for them,
 for each of hundreds of groups, and what matters most stands on the nodes too."""
 
+_LONGEST_SILENCE = 5.0
+"""Seconds within which whoever took a pod away has told so."""
 
 _FLAPPED = "NODE_FLAPPED"
 
@@ -174,13 +177,16 @@ class Watcher:
             self._bear(error)
             return self.last
         self._away_since = None
+        self._seen |= {str(pod["metadata"].get("uid") or name_of(pod)): pod for pod in pods}
         self.last = Look(
             of_role(pods, "worker"), of_role(pods, "launcher"), {name_of(j): j for j in jobs}
         )
         # Workers before launchers: what a launcher says of a dead worker is the echo.
         failure = first_failure(self.last.workers) or first_failure(self.last.launchers)
         failure = failure or self._vanished(pods)
-        if failure and not (failure.code == "INFRA_POD_LOST" and self._is_echo()):
+        if failure and failure.code == "INFRA_POD_LOST":
+            failure = self._explained(failure)
+        if failure:
             raise Ended(RunOutcome.INFRASTRUCTURE, failure)
         return self.last
 
@@ -241,14 +247,27 @@ class Watcher:
 
     def _vanished(self, pods: Sequence[Object]) -> RunFailure | None:
         """Return the failure of a pod that was there and is not any more."""
-        for pod in pods:
-            self._seen[str(pod["metadata"].get("uid") or name_of(pod))] = pod
         here = {str(pod["metadata"].get("uid") or name_of(pod)) for pod in pods}
         for key, pod in self._seen.items():
             if key not in here:
                 text = f"pod {name_of(pod)} vanished"
                 return RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(pod))
         return None
+
+    def _explained(self, loss: RunFailure) -> RunFailure | None:
+        """Return why pods are lost; None when they only are because the tool failed."""
+        pods = {name_of(pod): pod for pod in self._seen.values()}
+        echo = self._is_echo()
+        # The scheduler tells of a pod only after it has deleted it.
+        end = time.monotonic() + min(self._times.settle, _LONGEST_SILENCE)
+        while True:
+            cause = cause_of_loss(self._cluster, self._selector, pods)
+            if cause or echo:
+                return cause
+            if time.monotonic() >= end:
+                return loss
+            self._stop.wait(min(self._times.poll, 1.0))
+            self.check_time()
 
     def _is_echo(self) -> bool:
         """True when pods are deleted because their Job failed with one that ended badly before."""

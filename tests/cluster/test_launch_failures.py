@@ -342,7 +342,7 @@ def test_failure_has_its_code_and_blames_nobody(
     with case.scene(stage) as what:
         record, result = run(store, what)
     assert record.outcome is case.outcome, result.logs
-    assert record.failures[0].code == case.code
+    assert record.failures[0].code == case.code, record.failures
     assert case.words in record.failures[0].message
     assert "INFRA_CLEANUP" not in {failure.code for failure in record.failures}
     assert record.events == ()

@@ -158,6 +158,19 @@ def deleted_worker(c: FakeCluster) -> None:
     worker_on(c, "gpu-b")["metadata"]["deletionTimestamp"] = FINISHED
 
 
+def vanished_worker(c: FakeCluster, *, suspended: bool = False) -> None:
+    """Gone before anybody read its conditions; who took it away tells so afterwards."""
+    lost = worker_on(c, "gpu-b")["metadata"]["name"]
+    del c.objects["Pod", lost]
+    if suspended:
+        c.job_of("worker")["spec"]["suspend"] = True
+        return
+    c.put(event(lost, "TaintManagerEviction", "Cancelling deletion of Pod", "Pod", type="Normal"))
+    told = event(lost, "Preempted", "Preempted by pod 7 on node gpu-b", "Pod", type="Normal")
+    told["metadata"]["name"] += ".2"
+    c.put(told)
+
+
 def stays(c: FakeCluster) -> None:
     c.deaf = {worker_on(c, "gpu-b")["metadata"]["name"]}
     c.end("launcher", 0)
@@ -330,6 +343,17 @@ CASES = {
         code="INFRA_PREEMPTED",
         script=disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate"),
         place="gpu-b",
+    ),
+    "scheduler-preempts-and-the-pod-is-gone": Case(
+        code="INFRA_PREEMPTED",
+        script=when_runs("launcher", vanished_worker),
+        words="Preempted by pod 7 on node gpu-b",
+        place="gpu-b",
+    ),
+    "queue-preempts": Case(
+        code="INFRA_PREEMPTED",
+        script=when_runs("launcher", lambda c: vanished_worker(c, suspended=True)),
+        words="suspended in mid-run",
     ),
     "worker-runs-out-of-memory": Case(
         code="INFRA_OOM_KILLED", script=worker_ends(137, reason="OOMKilled"), place="gpu-b"

@@ -509,6 +509,24 @@ def test_torchrun_workers_that_the_job_takes_away_are_the_echo_of_the_one_that_f
     assert FINISHED < "2026-03-04T05:06:08Z"
 
 
+def test_torchrun_workers_that_fail_because_another_was_preempted_are_its_echo() -> None:
+    """The preempted one is gone before anybody looks."""
+    cluster = FakeCluster(*NODES)
+
+    def preempt(c: FakeCluster) -> None:
+        first, second = c.pods_of("worker")
+        end_pod(first, 1)
+        lost = second["metadata"]["name"]
+        del c.objects["Pod", lost]
+        c.put(event(lost, "Preempted", "Preempted by pod 7 on node gpu-b", "Pod", type="Normal"))
+        c.job_of("worker")["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+
+    cluster.before_look = when_runs("worker", preempt)
+    record = run(cluster, job(Launcher.TORCHRUN)).record
+    assert record.outcome is RunOutcome.INFRASTRUCTURE
+    assert record.failures[0].code == "INFRA_PREEMPTED"
+
+
 def test_directory_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="record store"):
         launch(DirectoryStore(tmp_path), job())

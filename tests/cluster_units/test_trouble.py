@@ -152,6 +152,18 @@ def test_earliest_of_several_broken_pods_leads() -> None:
     assert failure.code == "INFRA_OOM_KILLED"
 
 
+def test_deletion_without_a_cause_is_the_echo_of_one_with_a_cause() -> None:
+    """Of a preempted pod the Job deletes the rest in the same second, or an earlier one."""
+    conditions = disruption("PreemptionByScheduler")
+    conditions[1]["lastTransitionTime"] = "2026-03-04T05:00:10Z"
+    for asked in ("2026-03-04T05:00:10Z", "2026-03-04T05:00:08Z"):
+        rest = pod("rest", containerStatuses=[ended(143, "plugin")])
+        rest["metadata"] |= {"deletionTimestamp": asked, "deletionGracePeriodSeconds": 0}
+        failure = first_failure([rest, pod("preempted", conditions=conditions)])
+        assert failure is not None
+        assert failure.code == "INFRA_PREEMPTED"
+
+
 @pytest.mark.parametrize(
     ("deletion", "echo"),
     [("2026-03-04T05:00:20Z", True), ("2026-03-04T05:00:10Z", False)],
