@@ -236,7 +236,10 @@ def _requested(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
         elif wanted.nics.required:
             resource = Setting(value=(found or wanted.nics.detect)[0], origin=wanted.origin)
         else:
-            what = f"candidates are {', '.join(found)}" if found else "nodes allocate none"
+            globs = ", ".join(wanted.nics.detect)
+            what = f"nodes allocate none of {globs}" if globs else "no profile names one"
+            if found:
+                what = f"candidates are {', '.join(found)}"
             note = f"no network device resource is requested: {what}; state nicResourceName"
             return _nothing(gpus, Setting(value=None, origin=wanted.origin), (note,))
     offered = seen.get(resource.value)

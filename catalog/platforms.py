@@ -115,7 +115,9 @@ def _reasons(rule: PlatformRule, labels: Mapping[str, str]) -> list[str]:
 
 
 _MODEL = re.compile(r"(gb|gh|b|h|a|l|v|t|p)\d{1,4}[a-z]?")
-_PREFIXES = ("nvidia-", "tesla-")
+_CARD = re.compile(r"(rtx-pro|rtx|gtx)(?:-server)?-(\d{4})((?:-(?:ada|ti|super|d))*)(?=-|$)")
+_PREFIXES = ("nvidia-", "tesla-", "geforce-", "quadro-")
+_OTHER_MAKERS = ("amd", "radeon", "gaudi", "habana", "intel")
 
 
 def architecture_of(product: str | None) -> str:
@@ -124,20 +126,27 @@ def architecture_of(product: str | None) -> str:
     ``NVIDIA-H100-80GB-HBM3`` → ``h100``, ``NVIDIA-GB200-NVL72`` → ``gb200``,
     ``NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition`` → ``rtxpro6000``. The rule is NVCRE's: the
     text before the first hyphen, in lower case; names whose first word is a brand are searched
-    for the model. Also reads GKE's accelerator names (``nvidia-h100-mega-80gb``).
+    for the model, so that an RTX 4090 and an RTX 3090 are two. Also reads the names of GKE
+    (``nvidia-h100-mega-80gb``) and of CoreWeave (``H100_NVLINK_80GB``).
     """
     if not product or not product.strip():
         return UNKNOWN
-    name = re.sub(r"\s+", "-", product.strip().lower())
+    name = re.sub(r"[\s_]+", "-", product.strip().lower())
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
-    if name.startswith("rtx-pro-6000"):
-        return "rtxpro6000"
+    card = _CARD.match(name)
+    if card:
+        return "".join(card.groups()).replace("-", "")
     words = name.split("-")
     for word in words:
         if _MODEL.fullmatch(word):
             return word
     return words[0] or UNKNOWN
+
+
+def is_other_make(product: str) -> bool:
+    """Say whether a label of a provider names a GPU that is not NVIDIA's."""
+    return product.lower().startswith(_OTHER_MAKERS)
 
 
 def is_mig_product(product: str | None) -> bool:

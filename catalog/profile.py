@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -191,22 +191,32 @@ def _globbed(name: str | None, globs: Sequence[str]) -> bool:
     return name is not None and any(fnmatchcase(name.lower(), glob.lower()) for glob in globs)
 
 
-def load_profiles(paths: Sequence[Path] = ()) -> Profiles:
-    """Return our profiles followed by the user's.
+def profile_documents(paths: Iterable[Path]) -> list[Source]:
+    """Read the profile files of the user, not yet validated.
 
     Args:
         paths: files, or directories that stand for their YAML files in the order of their names.
 
     Raises:
+        InputError: a file cannot be read or is not one YAML mapping.
+    """
+    return [read_one(path) for path in yaml_files(paths)]
+
+
+def load_profiles(documents: Iterable[Source] = ()) -> Profiles:
+    """Return our profiles followed by the user's.
+
+    Args:
+        documents: of kind Profiles; the later is the stronger.
+
+    Raises:
         InputError: with file, line and field of the first mistake.
     """
     ours = builtin_profiles()
-    if not paths:
-        return ours
     files = [*ours.files]
     platforms = {rule.platform for rule in platform_rules()}
-    for path in yaml_files(paths):
-        file = read_profile_source(read_one(path))
+    for document in documents:
+        file = read_profile_source(document)
         platforms |= {loaded.profile.platform for loaded in file.profiles.values()}
         files.append(file)
     _check_platforms(files[len(ours.files) :], platforms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -359,13 +359,19 @@ class Profile(Model):
         return self
 
 
+KIND = "Profiles"
+"""Kind of the document."""
+
+
 class ProfileFile(Model):
     """A file of profiles and rules.
 
     Attributes:
+        kind: may be left out of a file that is named as one of profiles.
         source: public source of what the file says, unless a part names its own.
     """
 
+    kind: Literal["Profiles"] = "Profiles"
     source: str
     rules: tuple[Rule, ...] = ()
     profiles: tuple[Profile, ...] = ()

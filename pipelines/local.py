@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Protocol
 
 from catalog.certification import Certification
@@ -97,7 +96,7 @@ def certify(
     store: DirectoryStore,
     *,
     text: Source | None = None,
-    profiles: Iterable[Path] = (),
+    profiles: Iterable[Source] = (),
     bars: Iterable[Source] = (),
     progress: Progress | None = None,
 ) -> Report:

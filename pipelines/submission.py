@@ -10,13 +10,15 @@ import binascii
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from catalog.bar_file import bar_documents, read_bars
 from catalog.certification import Certification
 from catalog.errors import InputError, Place
+from catalog.profile import load_profiles, profile_documents
+from catalog.profile_model import KIND as PROFILES
 from catalog.quantity import parse_duration
 from catalog.source import read_text, yaml_files
 from pipelines.templates.limits import MARGIN
@@ -59,22 +61,31 @@ def parameters(
     return found
 
 
-def with_bars(text: str, bars: Iterable[Path]) -> str:
-    """Return a certification's text followed by the bar files of the user, as further documents.
+def with_files(text: str, profiles: Sequence[Path], bars: Sequence[Path]) -> str:
+    """Return a certification's text followed by the user's own files, as further documents.
 
     Args:
         text: the certification as YAML.
-        bars: files or directories.
+        profiles: profile files, or directories of them.
+        bars: bar files, or directories of them.
 
     Raises:
         InputError: a file is wrong, or Argo cannot carry it.
     """
-    read_bars(bar_documents(bars))
+    documents = profile_documents(profiles)
+    read_bars(bar_documents(bars), load_profiles(documents))
+    for document in documents:
+        if "kind" not in document.data:
+            # Among other documents the kind must say what the option says here.
+            message, hint = "has no kind to be known by on the cluster", f"add `kind: {PROFILES}`"
+            raise InputError(message, Place(document.file, 1), hint)
     parts = [text]
-    for file in yaml_files(bars):
+    for file in yaml_files([*profiles, *bars]):
         part = read_text(file, MAX_TEXT_BYTES)
         _refuse_braces(part, str(file))
         parts.append(part.removeprefix("---\n"))
+    if len(parts) == 1:
+        return text
     return "\n---\n".join(part.strip("\n") for part in parts) + "\n"
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from catalog.errors import InputError, Place
 from catalog.lint import Finding, Statement, lint
 from catalog.lint_sources import KINDS, Stated, shipped, statements_of
-from catalog.profile import Profiles, load_profiles
+from catalog.profile import Profiles, load_profiles, profile_documents
 from catalog.source import read_documents
 from pipelines.cli.certify import ProfileFiles
 from pipelines.cli.exits import Exit
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         stated: list[Statement] = [] if files else shipped()
         found: list[Finding] = []
-        known = load_profiles(profiles or ())
+        known = load_profiles(profile_documents(profiles or ()))
         for name in files or ():
             statements, wrong = _read(name, known)
             stated += statements

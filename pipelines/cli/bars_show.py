@@ -20,7 +20,7 @@ from catalog.expressions import compile_bar, format_value
 from catalog.hardware import Hardware, hardware_of_profile
 from catalog.model import suggestion
 from catalog.platforms import architecture_of
-from catalog.profile import Profiles, load_profiles
+from catalog.profile import Profiles, load_profiles, profile_documents
 from catalog.resolved import Bar, Origin, Setting
 from catalog.stages import find_stage, stages
 from pipelines.cli.certify import BarFiles, ProfileFiles
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
         if scale is not None and scale not in known.scales:
             hint = f"one of {', '.join(known.scales)}"
             raise InputError(f"{known.id} has no scale {scale!r}", Place("--scale"), hint)
-        loaded = load_profiles(profiles or ())
+        loaded = load_profiles(profile_documents(profiles or ()))
         hardware = _hardware(loaded, gpu, platform, instance_type)
         found, missing = bars_for(
             known,

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
+from catalog.profile import profile_documents
 from catalog.quantity import format_duration
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
@@ -78,7 +79,7 @@ def register(app: typer.Typer) -> None:
                 sources,
                 DirectoryStore(out),
                 text=source,
-                profiles=profiles or (),
+                profiles=profile_documents(profiles or ()),
                 bars=bar_documents(bars or ()),
                 progress=progress,
             )

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from catalog.errors import InputError
 from catalog.machine import Machine
-from catalog.profile import load_profiles
+from catalog.profile import load_profiles, profile_documents
 from pipelines.cli.certify import ProfileFiles
 from pipelines.cli.output import Format, new_table, print_json, print_table, stdout_console
 from steps.detect.nodes import read_nodes, read_objects
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
         slices = read_objects(resource_slices, "ResourceSlice") if resource_slices else []
         found = survey(
             given.nodes,
-            load_profiles(profiles or ()),
+            load_profiles(profile_documents(profiles or ())),
             pods=given.pods,
             resource_slices=slices,
         )

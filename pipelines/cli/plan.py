@@ -12,6 +12,7 @@ from rich.text import Text
 
 from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
+from catalog.profile import profile_documents
 from catalog.quantity import format_duration
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import Inputs, NodesFile, OptionalFleetFile, PodsFile, read_inputs
@@ -80,7 +81,7 @@ def plan_of(
         source=given.source,
         source_note=given.note,
         text=source,
-        profiles=tuple(profiles or ()),
+        profiles=profile_documents(profiles or ()),
         bars=bar_documents(bars or ()),
         pods=given.pods,
     )

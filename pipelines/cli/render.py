@@ -11,10 +11,11 @@ import typer
 from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
+from catalog.profile import profile_documents
 from pipelines.cli.certify import BarFiles, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, read_inputs
 from pipelines.cli.output import stderr_console
-from pipelines.submission import parameters, with_bars
+from pipelines.submission import parameters, with_files
 from steps.detect.core import make_plan
 
 _HELP = """Write everything that a cluster with Argo Workflows needs, as a kustomize base.
@@ -74,7 +75,7 @@ def register(app: typer.Typer) -> None:
         if certification is not None:
             loaded, source = load_certification(certification)
             text = certification.read_text(encoding="utf-8")
-            text = with_bars(text, bars) if bars else text
+            text = with_files(text, profiles or (), bars or ())
             if schedule:
                 _check_schedule(schedule, timezone)
             plan = None
@@ -85,7 +86,7 @@ def register(app: typer.Typer) -> None:
                     given.nodes,
                     source=given.source,
                     text=source,
-                    profiles=tuple(profiles or ()),
+                    profiles=profile_documents(profiles or ()),
                     bars=bar_documents(bars or ()),
                     pods=given.pods,
                 )
@@ -97,8 +98,8 @@ def register(app: typer.Typer) -> None:
                 plan=plan,
             )
             namespace = namespace or loaded.metadata.namespace
-        elif schedule or node_pool or nodes or fleet or bars:
-            place = Place("--schedule, --node-pool, --nodes, --fleet or --bars")
+        elif schedule or node_pool or nodes or fleet or profiles or bars:
+            place = Place("--schedule, --node-pool, --nodes, --fleet, --profiles or --bars")
             raise InputError("needs a certification", place)
         values = {
             "namespace": namespace,

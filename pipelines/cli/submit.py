@@ -12,10 +12,10 @@ from rich.console import Console
 
 from catalog.certification import load_certification
 from catalog.errors import ClusterError, InputError, Place
-from pipelines.cli.certify import BarFiles, CertificationFile
+from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
-from pipelines.submission import DONE, parameters, phase_of, steps_of, with_bars, workflow
+from pipelines.submission import DONE, parameters, phase_of, steps_of, with_files, workflow
 from pipelines.templates.names import NAMESPACE
 from steps.aggregate.text import render_text
 from steps.documents import Report
@@ -50,6 +50,7 @@ def register(app: typer.Typer) -> None:
         node_pool: Annotated[
             str, typer.Option(help="Workflows of one pool wait for each other.")
         ] = "",
+        profiles: ProfileFiles = None,
         bars: BarFiles = None,
         *,
         wait: Annotated[
@@ -57,7 +58,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         loaded, source = load_certification(certification)
-        text = with_bars(_text(certification), bars) if bars else _text(certification)
+        text = with_files(_text(certification), profiles or (), bars or ())
         values = parameters(loaded, text, source.file, node_pool)
         place = namespace or loaded.metadata.namespace or NAMESPACE
         cluster = _connect(place, context)

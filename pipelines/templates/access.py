@@ -32,8 +32,8 @@ RUNNER_RULES = (
     _REPORT_OUTPUTS,
     _OWNER_OF_DOCUMENTS,
     _rule("", "configmaps", "get list create update delete"),
-    # Jobs make the pods; a patch tells a gang that it is complete
-    _rule("", "pods", "get list patch delete"),
+    # Jobs make the pods; a patch tells a gang that it is complete, a watch what became of lost pods
+    _rule("", "pods", "get list watch patch delete"),
     _rule("", "pods/log", "get"),
     _rule("", "events", "list"),
     # ssh keys of MPI gangs

@@ -58,6 +58,19 @@ class ConflictError(ClusterError):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What has happened to an object.
+
+    Attributes:
+        kind: ADDED, MODIFIED or DELETED.
+        item: the object as it was then; one that was deleted as it was last.
+    """
+
+    kind: str
+    item: Object
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
     """One request."""
 
@@ -117,6 +130,12 @@ class Cluster:
 
     def find(self, kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
         """Read all objects that match, page by page."""
+        return self.find_at(kind, selector, field_selector)[0]
+
+    def find_at(
+        self, kind: str, selector: str = "", field_selector: str = ""
+    ) -> tuple[list[Object], str]:
+        """Read all objects that match, and the version from which on `changes` can tell more."""
         items: list[Object] = []
         query: dict[str, str] = {"limit": str(_PAGE)}
         if selector:
@@ -126,10 +145,33 @@ class Cluster:
         while True:
             page = self._json(_Call("GET", self._path(kind), query))
             items += page.get("items") or []
-            following = page.get("metadata", {}).get("continue")
+            metadata = page.get("metadata", {})
+            following = metadata.get("continue")
             if not following:
-                return items
+                return items, str(metadata.get("resourceVersion") or "")
             query["continue"] = following
+
+    def changes(self, kind: str, selector: str, since: str) -> list[Change]:
+        """Return what has happened to the objects that match since `find_at`, oldest first.
+
+        API servers remember a few minutes. Their order is that in which things happened, by
+        nobody's clock.
+
+        Raises:
+            ClusterError: it is not known so far back any more, or the API refused.
+        """
+        query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "1"}
+        call = _Call("GET", self._path(kind), query | {"labelSelector": selector})
+        response = self._request(call)
+        try:
+            told = [json.loads(line) for line in response.read().splitlines()]
+            found = [Change(str(item["type"]), item["object"]) for item in told]
+        except (ValueError, KeyError, TypeError, HTTPError) as error:
+            raise ClusterError(f"{call}: the answer is no list of changes: {error}") from error
+        for change in found:
+            if change.kind == "ERROR":
+                raise ClusterError(f"{call}: {change.item.get('message')}")
+        return found
 
     def find_everywhere(self, kind: str, field_selector: str = "") -> list[Object]:
         """Read all objects of a kind in all namespaces, from the API server's cache."""
@@ -173,15 +215,28 @@ class Cluster:
         headers = {"Content-Type": "application/merge-patch+json"}
         return self._json(_Call("PATCH", self._path(kind, name), body=body, headers=headers))
 
-    def delete(self, kind: str, name: str, grace_seconds: int | None = None) -> bool:
+    def delete(
+        self, kind: str, name: str, grace_seconds: int | None = None, *, version: str = ""
+    ) -> bool:
         """Delete an object and what it owns.
+
+        Args:
+            kind: of the object.
+            name: of the object.
+            grace_seconds: of a pod.
+            version: the resourceVersion that it must still have; empty for any.
 
         Returns:
             False when it did not exist.
+
+        Raises:
+            ConflictError: it has been changed since.
         """
         body: Object = {"propagationPolicy": "Background"}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
+        if version:
+            body["preconditions"] = {"resourceVersion": version}
         try:
             self._json(_Call("DELETE", self._path(kind, name), body=body))
         except NotFoundError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from catalog.entry import find_entry
 from catalog.errors import ClusterError
 from catalog.quantity import format_duration
-from steps.cluster.api import Cluster, ConflictError, RefusedError
+from steps.cluster.api import Cluster, ConflictError, NotFoundError, RefusedError
 from steps.cluster.cleanup import remove
 from steps.cluster.facts import placements, versions
 from steps.cluster.names import GroupNames
@@ -217,7 +218,9 @@ class Attempt:
             self._create(self._shape.launcher(self._workers))
         if self._shape.places:
             for pod, patch in self._shape.places(self._workers).items():
-                self._cluster.patch("Pod", pod, patch)
+                # One that is gone already is found by the next look, with the reason.
+                with suppress(NotFoundError):
+                    self._cluster.patch("Pod", pod, patch)
 
     def _follow(self, watcher: Watcher) -> None:
         """Wait for the end of the tool."""
@@ -312,6 +315,9 @@ class Attempt:
 
     def _clean_up(self) -> list[str]:
         stopped = bool(self._stop)
+        if self._watcher and (stopped or self._deadline.over):
+            # The tool may have begun to speak since the last look, which need not be recent.
+            self._watcher.glance()
         seen = self._watcher.last if self._watcher else Look()
         main = of_role([*seen.workers, *seen.launchers], self._shape.main_role)
         self._outputs.finish(main, 3.0 if stopped else _LOG_PATIENCE)

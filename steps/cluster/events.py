@@ -101,7 +101,7 @@ class EventWatch:
                 continue
             found = NodeEvent(
                 node=node,
-                at=max(_time_of(event) or self._since, self._since),
+                at=max(told_at(event) or self._since, self._since),
                 code=code,
                 source="event",
                 text=_words(event),
@@ -114,7 +114,7 @@ class EventWatch:
 
     def _is_new(self, event: Object) -> bool:
         """True for an event of the run that was not there before, or that is told once more."""
-        at = _time_of(event)
+        at = told_at(event)
         if at is not None and at < self._since - MARGIN:
             return False
         metadata = event.get("metadata") or {}
@@ -181,7 +181,7 @@ def _words(event: Object) -> str:
     return redact(" ".join(text.split()))[:_LONGEST_TEXT] + reporter
 
 
-def _time_of(event: Object) -> datetime | None:
+def told_at(event: Object) -> datetime | None:
     """Return when an event was last seen, in whichever field its reporter writes that."""
     series = event.get("series") or {}
     texts = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))

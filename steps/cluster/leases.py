@@ -108,7 +108,9 @@ class Leases:
                 with suppress(ClusterError):
                     found = self._cluster.get("Lease", name)
                     if found["spec"].get("holderIdentity") == self._holder:
-                        self._cluster.delete("Lease", name)
+                        # Unless another run of our group takes it over at this moment.
+                        version = str(found["metadata"].get("resourceVersion") or "")
+                        self._cluster.delete("Lease", name, version=version)
             self._held.clear()
 
     def _take_one(self, names: Sequence[str], wait: Callable[[float], bool], pause: float) -> bool:

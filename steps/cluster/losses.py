@@ -1,7 +1,7 @@
 """Telling why pods were deleted from what stands beside them: events about them and their Jobs.
 
 A pod can be gone before anybody reads its conditions, and its Job deletes the rest of the gang
-without giving a cause.
+without giving a cause. Losses are told from their echoes by the order in which they happened.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from catalog.errors import ClusterError
-from steps.cluster.api import Cluster
-from steps.cluster.trouble import name_of, place_of
+from steps.cluster.api import Change, Cluster
+from steps.cluster.trouble import is_deleted, name_of, place_of, tool_failed
 from steps.documents import RunFailure
 
 Object = Mapping[str, Any]
@@ -36,6 +36,29 @@ def cause_of_loss(cluster: Cluster, selector: str, pods: Mapping[str, Object]) -
         return _from_events(cluster, pods) or _from_jobs(cluster.find("Job", selector))
     except ClusterError:
         return None
+
+
+def failed_first(before: Iterable[Object], changes: Iterable[Change]) -> bool | None:
+    """Tell whether the tool failed by itself in one pod before any other was asked to go; pure.
+
+    A Job whose pod fails deletes the others at once, often within the second; their loss is then
+    only the echo.
+
+    Args:
+        before: the pods as they were before the first loss was seen.
+        changes: of them since then.
+
+    Returns:
+        None when neither has happened.
+    """
+    if any(tool_failed(pod) for pod in before):
+        return True
+    for change in changes:
+        if change.kind == "DELETED" or is_deleted(change.item):
+            return False
+        if tool_failed(change.item):
+            return True
+    return None
 
 
 def _from_events(cluster: Cluster, pods: Mapping[str, Object]) -> RunFailure | None:

@@ -38,6 +38,10 @@ _NO_SUCH_IMAGE = re.compile(
 
 _REFUSED = re.compile(r"denied the request|violates PodSecurity|is forbidden|is invalid")
 
+_NEW_QUOTA = "status unknown for quota"
+"""Said until the controller of quotas has seen a new one, which takes it a moment."""
+_QUOTA = re.compile(f"exceeded quota|{_NEW_QUOTA}")
+
 _POD_REASONS = {
     "Evicted": "INFRA_EVICTED",
     "Preempting": "INFRA_PREEMPTED",
@@ -156,13 +160,14 @@ def _told_failure(pod: Object) -> RunFailure | None:
 
 
 def _deletion(pod: Object) -> RunFailure | None:
-    if not _is_deleted(pod):
+    if not is_deleted(pod):
         return None
     text = f"pod {name_of(pod)} was deleted while it was needed"
     return RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(pod))
 
 
-def _is_deleted(pod: Object) -> bool:
+def is_deleted(pod: Object) -> bool:
+    """True when a pod has been asked to go."""
     return bool(pod.get("metadata", {}).get("deletionTimestamp"))
 
 
@@ -184,7 +189,7 @@ def _container_failure(pod: Object, container: Object) -> RunFailure | None:
         text = str(ended.get("message") or ended["reason"])
         return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
     # Beside the tool all containers of a deleted pod are told to end, each with its own code.
-    if ended.get("exitCode") and name != TOOL and not _is_deleted(pod):
+    if ended.get("exitCode") and name != TOOL and not is_deleted(pod):
         text = f"container {name} of pod {name_of(pod)} ended with {_ending(ended)}"
         return RunFailure(code="INFRA_CONTAINER_CONFIG", message=text, entity=place)
     return None
@@ -193,18 +198,31 @@ def _container_failure(pod: Object, container: Object) -> RunFailure | None:
 def failed_before_loss(pods: Iterable[Object]) -> bool:
     """True when the tool failed by itself in one pod before any other was asked to go.
 
-    A Job whose pod fails deletes the others at once; their loss is then only the echo.
+    As far as clocks of nodes and API server tell, which count in seconds; where the API server
+    still knows what happened in which order, `steps.cluster.losses` tells it for sure.
     """
     failed, lost = [], []
     for pod in pods:
-        if pod.get("metadata", {}).get("deletionTimestamp"):
+        if is_deleted(pod):
             lost.append(_deleted_at(pod))
-            continue
-        for item in _containers(pod):
-            ended = item.get("state", {}).get("terminated") or {}
-            if item.get("name") == TOOL and ended.get("exitCode"):
-                failed.append(str(ended.get("finishedAt") or "~"))
+        else:
+            failed += _failed_at(pod)
     return bool(failed) and (not lost or min(failed) <= min(lost))
+
+
+def tool_failed(pod: Object) -> bool:
+    """True when the tool has failed in a pod that nobody had asked to go."""
+    return not is_deleted(pod) and bool(_failed_at(pod))
+
+
+def _failed_at(pod: Object) -> list[str]:
+    """Return when the tool failed in a pod; empty when it has not."""
+    ends = [
+        item.get("state", {}).get("terminated") or {}
+        for item in _containers(pod)
+        if item.get("name") == TOOL
+    ]
+    return [str(ended.get("finishedAt") or "~") for ended in ends if ended.get("exitCode")]
 
 
 def ended_early(pod: Object) -> RunFailure | None:
@@ -257,24 +275,26 @@ def unready_failure(pod: Object, events: Iterable[Object]) -> RunFailure:
 def creation_failure(events: Iterable[Object], *, patience_over: bool) -> RunFailure | None:
     """Return why a Job cannot create its pods, from the events about it.
 
-    A quota can become free and a webhook can come back, so only a plain no counts at once.
+    A quota can become free and a webhook can come back, so only a plain no counts at once; of what
+    may heal, the last word counts.
     """
+    last = None
     for event in events:
         if event.get("reason") != "FailedCreate":
             continue
         text = str(event.get("message"))
-        if "exceeded quota" in text:
-            code, certain = "INFRA_QUOTA", False
-        else:
-            code, certain = "INFRA_ADMISSION", bool(_REFUSED.search(text))
-        if certain or patience_over:
-            return RunFailure(code=code, message=text)
-    return None
+        if _QUOTA.search(text):
+            last = RunFailure(code="INFRA_QUOTA", message=text)
+            continue
+        last = RunFailure(code="INFRA_ADMISSION", message=text)
+        if _REFUSED.search(text):
+            return last
+    return last if patience_over else None
 
 
 def refusal_code(message: str) -> str:
     """Return the code of an API server's refusal to create an object."""
-    if "exceeded quota" in message:
+    if _QUOTA.search(message):
         return "INFRA_QUOTA"
     # Missing permissions of our own account; the objects themselves were never looked at.
     ours = "cannot create resource" in message or is_confused(message)
@@ -282,12 +302,15 @@ def refusal_code(message: str) -> str:
 
 
 def is_confused(message: str) -> bool:
-    """True for a refusal by an API server that does not know its users or their roles (yet)."""
-    return message == "Unauthorized" or ": RBAC: " in message
+    """True for a refusal by an API server that does not know its users, roles or quotas (yet)."""
+    return message == "Unauthorized" or ": RBAC: " in message or _NEW_QUOTA in message
 
 
 def exit_code(pods: Iterable[Object], container: str = TOOL) -> int | None:
     """Return the exit code of the pod that failed first; 0 when all succeeded, None when unknown.
+
+    Pods that were asked to go come last: a Job deletes the others when one fails, within the second
+    and by another clock.
 
     An exit code that the kubelet made up for a container that it lost (255, 137 without a
     process of ours) is still returned; the failures beside it tell the story.
@@ -297,10 +320,11 @@ def exit_code(pods: Iterable[Object], container: str = TOOL) -> int | None:
         for item in _containers(pod):
             ended = item.get("state", {}).get("terminated")
             if item.get("name") == container and ended and ended.get("exitCode") is not None:
-                ends.append((str(ended.get("finishedAt") or "~"), int(ended["exitCode"])))
-    failed = sorted(end for end in ends if end[1])
+                when = str(ended.get("finishedAt") or "~")
+                ends.append((is_deleted(pod), when, int(ended["exitCode"])))
+    failed = sorted(end for end in ends if end[-1])
     if failed:
-        return failed[0][1]
+        return failed[0][-1]
     return 0 if ends else None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,9 +13,9 @@ from catalog.errors import ClusterError
 from catalog.health import health_rules
 from catalog.health_rule import HealthRule
 from steps.cluster.api import Cluster, NotFoundError, RefusedError
-from steps.cluster.events import EventWatch
+from steps.cluster.events import EventWatch, told_at
 from steps.cluster.health import NodeWatch
-from steps.cluster.losses import cause_of_loss
+from steps.cluster.losses import cause_of_loss, failed_first
 from steps.cluster.patience import Deadline
 from steps.cluster.pods import of_role
 from steps.cluster.stop import Stop
@@ -22,6 +23,7 @@ from steps.cluster.times import Times
 from steps.cluster.trouble import (
     failed_before_loss,
     first_failure,
+    is_deleted,
     name_of,
     node_of,
     place_of,
@@ -117,6 +119,7 @@ class Watcher:
         self._stop = stop
         self._deadline = deadline
         self._hear = hear
+        self._since = since
         given = job.workload.options.get("nodeHealth")
         own = [HealthRule.model_validate(rule) for rule in (given.value if given else None) or ()]
         rules = health_rules(own)
@@ -127,6 +130,9 @@ class Watcher:
         self._away_since: float | None = None
         self._looks = 0
         self._seen: dict[str, Object] = {}
+        self._lost: set[str] = set()
+        self._version = ""
+        self._failed_first: bool | None = None
         self.last = Look()
 
     @property
@@ -171,24 +177,33 @@ class Watcher:
         try:
             # Jobs first: the pods of one that has ended have then ended too, with their exit codes.
             jobs = self._cluster.find("Job", self._selector)
-            pods = self._cluster.find("Pod", self._selector)
+            pods, version = self._cluster.find_at("Pod", self._selector)
             self._look_at_nodes(pods, last=last)
         except ClusterError as error:
             self._bear(error)
             return self.last
         self._away_since = None
-        self._seen |= {str(pod["metadata"].get("uid") or name_of(pod)): pod for pod in pods}
-        self.last = Look(
-            of_role(pods, "worker"), of_role(pods, "launcher"), {name_of(j): j for j in jobs}
-        )
+        self._find_out_about_losses(pods)
+        self._see(pods, jobs)
+        self._version = version
+        gone = self._gone(pods)
         # Workers before launchers: what a launcher says of a dead worker is the echo.
-        failure = first_failure(self.last.workers) or first_failure(self.last.launchers)
-        failure = failure or self._vanished(pods)
+        failure = first_failure([*self.last.workers, *of_role(gone, "worker")]) or first_failure(
+            [*self.last.launchers, *of_role(gone, "launcher")]
+        )
+        if failure is None and gone:
+            text = f"pod {name_of(gone[0])} vanished"
+            failure = RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(gone[0]))
         if failure and failure.code == "INFRA_POD_LOST":
             failure = self._explained(failure)
         if failure:
             raise Ended(RunOutcome.INFRASTRUCTURE, failure)
         return self.last
+
+    def glance(self) -> None:
+        """Look at the pods alone, where they can be read, because the time is up."""
+        with suppress(ClusterError):
+            self._see(self._cluster.find("Pod", self._selector), self.last.jobs.values())
 
     def check_time(self) -> None:
         """Check that the run may go on.
@@ -208,7 +223,7 @@ class Watcher:
             found = self._cluster.find("Event", field_selector=f"involvedObject.name={name}")
         except ClusterError:
             return []
-        return sorted(found, key=lambda event: str(event.get("lastTimestamp") or ""))
+        return sorted(found, key=lambda event: told_at(event) or self._since)
 
     def _look_at_nodes(self, pods: Sequence[Object], *, last: bool) -> None:
         self._looks += 1
@@ -245,14 +260,35 @@ class Watcher:
                 continue
         return found
 
-    def _vanished(self, pods: Sequence[Object]) -> RunFailure | None:
-        """Return the failure of a pod that was there and is not any more."""
-        here = {str(pod["metadata"].get("uid") or name_of(pod)) for pod in pods}
-        for key, pod in self._seen.items():
-            if key not in here:
-                text = f"pod {name_of(pod)} vanished"
-                return RunFailure(code="INFRA_POD_LOST", message=text, entity=place_of(pod))
-        return None
+    def _see(self, pods: Sequence[Object], jobs: Iterable[Object]) -> None:
+        self._seen |= {_key(pod): pod for pod in pods}
+        self.last = Look(
+            of_role(pods, "worker"), of_role(pods, "launcher"), {name_of(j): j for j in jobs}
+        )
+
+    def _gone(self, pods: Sequence[Object]) -> list[Object]:
+        """Return the pods that were there and are not any more, as they were last."""
+        here = {_key(pod) for pod in pods}
+        return [pod for key, pod in self._seen.items() if key not in here]
+
+    def _find_out_about_losses(self, pods: Sequence[Object]) -> None:
+        """Ask what happened since the look before, when a pod is gone or asked to go.
+
+        Between two looks a pod can be evicted, end and be removed, and others fail because of it.
+        """
+        lost = {_key(pod) for pod in (*self._gone(pods), *filter(is_deleted, pods))}
+        news = lost - self._lost
+        self._lost |= lost
+        if not news or not self._version:
+            return
+        try:
+            changes = self._cluster.changes("Pod", self._selector, self._version)
+        except ClusterError:
+            return
+        if self._failed_first is None:
+            before = (*self.last.workers, *self.last.launchers)
+            self._failed_first = failed_first(before, changes)
+        self._seen |= {_key(change.item): change.item for change in changes}
 
     def _explained(self, loss: RunFailure) -> RunFailure | None:
         """Return why pods are lost; None when they only are because the tool failed."""
@@ -271,7 +307,10 @@ class Watcher:
 
     def _is_echo(self) -> bool:
         """True when pods are deleted because their Job failed with one that ended badly before."""
-        return not self.last.launchers and failed_before_loss(self.last.workers)
+        if self.last.launchers:
+            return False
+        known = self._failed_first
+        return failed_before_loss(self.last.workers) if known is None else known
 
     def _bear(self, error: ClusterError) -> None:
         """Bear an API that is away for a while: what runs does not need it.
@@ -289,6 +328,10 @@ def api_failure(error: ClusterError) -> RunFailure:
     return RunFailure(
         code="INFRA_API", message=str(error), permanent=isinstance(error, RefusedError)
     )
+
+
+def _key(pod: Object) -> str:
+    return str(pod["metadata"].get("uid") or name_of(pod))
 
 
 def _by(now: datetime, event: NodeEvent) -> NodeEvent:

@@ -60,6 +60,16 @@ def identify(node: Observed, profiles: Profiles, stated: LoadedProfile | None) -
     return Identified(_completed(node, facts, found[0]), *found)
 
 
+def of_gpu_type(node: Observed, profiles: Profiles) -> bool:
+    """Say whether the instance type is one with GPUs, whatever the node itself tells.
+
+    A node whose device plugin does not run, without GPU feature discovery, shows none.
+    """
+    kind = node.facts.instance_type
+    found = profiles.match(node.facts.platform, kind, None) if kind else None
+    return found is not None and bool(found[0].profile.instance_types)
+
+
 def _completed(node: Observed, facts: NodeFacts, profile: LoadedProfile) -> Observed:
     notes = list(facts.notes)
     architecture, platform = facts.gpu_architecture, facts.platform

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from catalog.bar_file import OwnBars, read_bars
@@ -34,7 +33,7 @@ def make_plan(
     source: Literal["cluster", "recorded", "simulated"],
     source_note: str | None = None,
     text: Source | None = None,
-    profiles: Sequence[Path] = (),
+    profiles: Iterable[Source] = (),
     bars: Sequence[Source] = (),
     resource_slices: Sequence[Mapping[str, Any]] = (),
     pods: Sequence[Mapping[str, Any]] = (),
@@ -47,7 +46,7 @@ def make_plan(
         source: where nodes and runs come from.
         source_note: further words on that, for the head of reports.
         text: where the certification was read, for lines in origins and errors.
-        profiles: profile files of the user's own.
+        profiles: documents of kind Profiles, the user's own.
         bars: documents of kind Bars of the user's own.
         resource_slices: ResourceSlice objects, which tell GPUs that have no label.
         pods: pods of the cluster, which tell GPUs in use and versions of node software.

@@ -15,10 +15,17 @@ TCPXO_IMAGE = "nccl-plugin-gpudirecttcpx-dev"
 
 @dataclass(frozen=True, slots=True)
 class DraDevices:
-    """What ResourceSlices tell about one node: devices by driver, and the GPU product."""
+    """What ResourceSlices tell about one node.
+
+    Attributes:
+        counts: whole devices by driver.
+        product: name of the GPU.
+        mig: MIG devices that exist; those that a driver could yet cut have no UUID.
+    """
 
     counts: Mapping[str, int]
     product: str | None = None
+    mig: int = 0
 
 
 def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices]:
@@ -37,11 +44,12 @@ def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices
         key = (str(node), str(driver), str(pool.get("name") or node))
         held = newest.get(key)
         if held is None or generation > held[0]:
-            newest[key] = (generation, list(spec.get("devices") or []))
+            newest[key] = (generation, items(spec, "devices"))
         elif generation == held[0]:
-            held[1].extend(spec.get("devices") or [])
+            held[1].extend(items(spec, "devices"))
     counts: dict[str, dict[str, int]] = {}
     products: dict[str, str] = {}
+    cut: dict[str, int] = {}
     for (node, driver, _), (_, found) in newest.items():
         usable = [device for device in found if _attribute(device, "type") != "vfio"]
         whole = [
@@ -49,11 +57,17 @@ def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices
         ]
         by_driver = counts.setdefault(node, {})
         by_driver[driver] = by_driver.get(driver, 0) + len(whole)
+        if driver == GPU_DRIVER:
+            uuids = [_attribute(d, "uuid") for d in usable if _attribute(d, "type") == "mig"]
+            cut[node] = cut.get(node, 0) + sum(bool(uuid) for uuid in uuids)
         if driver == GPU_DRIVER and node not in products:
             name = next((n for d in usable if (n := _attribute(d, "productName"))), None)
             if name:
                 products[node] = "-".join(name.split())
-    return {node: DraDevices(found, products.get(node)) for node, found in counts.items()}
+    return {
+        node: DraDevices(found, products.get(node), cut.get(node, 0))
+        for node, found in counts.items()
+    }
 
 
 def pods_by_node(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -72,6 +86,12 @@ def part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
+def items(value: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list below a mapping; none when it is missing or no list."""
+    found = value.get(name)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+
+
 def _attribute(device: Mapping[str, Any], name: str) -> str | None:
     # resource.k8s.io/v1beta1 has one level more than v1: devices[].basic.attributes.
     attributes = part(device, "attributes") or part(part(device, "basic"), "attributes")
@@ -84,14 +104,11 @@ def gpu_users(pods: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
     found = []
     for pod in pods:
         spec, metadata = part(pod, "spec"), part(pod, "metadata")
-        containers = [
-            item for item in spec.get("containers") or [] if isinstance(item, Mapping)
-        ] + [
-            item
-            for item in spec.get("initContainers") or []
-            if isinstance(item, Mapping) and item.get("restartPolicy") == "Always"
-        ]
-        count = sum(_container_gpus(item) for item in containers)
+        first = items(spec, "initContainers")
+        sidecars = [item for item in first if item.get("restartPolicy") == "Always"]
+        together = sum(map(_container_gpus, [*items(spec, "containers"), *sidecars]))
+        # As the scheduler counts: the other init containers run before, each alone.
+        count = max([together, *map(_container_gpus, first)])
         if count:
             found.append((f"{metadata.get('namespace', 'default')}/{metadata.get('name')}", count))
     return tuple(found)
@@ -115,9 +132,8 @@ def node_software(pods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             continue
         if not str(part(pod, "metadata").get("name", "")).startswith("nccl-tcpxo-installer"):
             continue
-        for container in spec.get("initContainers") or []:
-            image = container.get("image") if isinstance(container, Mapping) else None
-            name, _, tag = str(image or "").rpartition(":")
+        for container in items(spec, "initContainers"):
+            name, _, tag = str(container.get("image") or "").rpartition(":")
             if name.endswith(TCPXO_IMAGE):
                 return {"tcpxo": tag.removeprefix("v").partition("-")[0]}
     return {}

@@ -11,20 +11,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.machine import GKE_NETWORK, GPU
-from catalog.platforms import (
-    architecture_of,
-    is_mig_product,
-    is_shared_product,
-    platform_of,
-)
+from catalog.platforms import architecture_of, is_other_make, platform_of
 from catalog.quantity import parse_quantity
-from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, node_software, part
+from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, items, node_software, part
+from steps.detect.sharing import MIG_RESOURCE, mig, sharing
 from steps.documents import NodeFacts
 
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 PRESENT_LABEL = "nvidia.com/gpu.present"
-ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
+ACCELERATOR_LABELS = (
+    "cloud.google.com/gke-accelerator",
+    "gpu.nvidia.com/model",
+    "gpu.nvidia.com/class",
+    "crusoe.ai/accelerator",
+    "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.azure.com/sku-gpu-name",
+)
+"""Labels in which GKE, CoreWeave, Crusoe, EKS and Karpenter name the GPU, on nodes where GPU
+feature discovery does not run."""
+PCI_LABELS = (
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/pci-0300_10de.present",
+    "feature.node.kubernetes.io/pci-0302_10de.present",
+)
+"""Labels of node feature discovery that tell a GPU of NVIDIA, whether or not a driver is there."""
 INSTANCE_LABELS = (
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/instance-type",
@@ -126,12 +138,7 @@ def observe(
     else:
         notes.append("the node reports no allocatable resources")
     capacity = _amounts(status.get("capacity"), notes)
-    product = labels.get(PRODUCT_LABEL) or (devices.product if devices else None)
-    if product is None and labels.get(ACCELERATOR_LABEL):
-        product = labels[ACCELERATOR_LABEL]
-        notes.append(f"GPU told by label {ACCELERATOR_LABEL}")
-    elif product and PRODUCT_LABEL not in labels:
-        notes.append("GPU told by its ResourceSlice")
+    product = _product(labels, devices, notes)
     architecture = architecture_of(product)
     guess = platform_of(
         str(spec.get("providerID") or ""), labels, allocatable or {}, counts, architecture
@@ -147,7 +154,7 @@ def observe(
         facts=NodeFacts(
             name=str(metadata["name"]),
             platform=guess.platform,
-            instance_type=next((labels[key] for key in INSTANCE_LABELS if labels.get(key)), None),
+            instance_type=_instance_type(labels, guess.platform),
             gpu_product=product,
             gpu_architecture=architecture,
             gpus=gpus,
@@ -163,13 +170,33 @@ def observe(
         gpus_registered=max((capacity or {}).get(GPU, 0), labelled),
         allocatable=allocatable,
         networks=_networks(allocatable),
-        mig=_mig(labels, allocatable, product),
-        shared=_shared(labels, allocatable, product),
+        mig=mig(labels, allocatable, product, devices),
+        shared=sharing(labels, part(metadata, "annotations"), allocatable, product),
         busy=gpu_users(pods),
         software=node_software(pods),
         platform_why=guess.why,
         platform_told=bool(spec.get("providerID")),
     )
+
+
+def _product(labels: Mapping[str, str], devices: DraDevices | None, notes: list[str]) -> str | None:
+    """Return the name of the GPU, and note who else tells it where its own label is missing."""
+    if labels.get(PRODUCT_LABEL):
+        return labels[PRODUCT_LABEL]
+    if devices and devices.product:
+        notes.append("GPU told by its ResourceSlice")
+        return devices.product
+    for key in ACCELERATOR_LABELS:
+        if labels.get(key) and not is_other_make(labels[key]):
+            notes.append(f"GPU told by label {key}")
+            return labels[key]
+    return None
+
+
+def _instance_type(labels: Mapping[str, str], platform: str) -> str | None:
+    """Return the instance type; SageMaker HyperPod's ``ml.p5.48xlarge`` is EC2's p5.48xlarge."""
+    found = next((labels[key] for key in INSTANCE_LABELS if labels.get(key)), None)
+    return found.removeprefix("ml.") if found and platform == "aws" else found
 
 
 def _text(value: Any) -> str:
@@ -181,14 +208,14 @@ def _amounts(value: Any, notes: list[str]) -> dict[str, int] | None:
     """Read extended resources and huge pages; CPU, memory and pods do not matter here."""
     if not isinstance(value, Mapping):
         return None
-    amounts = {}
-    for name, amount in value.items():
+    amounts: dict[str, int] = {}
+    for name, amount in ((str(name), amount) for name, amount in value.items()):
         if "/" in name or name.startswith("hugepages-"):
             try:
-                amounts[str(name)] = int(parse_quantity(amount))
+                amounts[name] = int(parse_quantity(amount))
             except (ValueError, OverflowError):
                 notes.append(f"{name} is {amount!r}, which is no quantity; taken as 0")
-                amounts[str(name)] = 0
+                amounts[name] = 0
     return amounts
 
 
@@ -218,11 +245,11 @@ def _has_gpus(
     counts: Mapping[str, int],
     product: str | None,
 ) -> bool:
-    if labels.get(PRESENT_LABEL) == "true" or product:
+    if product or "true" in {labels.get(key) for key in (PRESENT_LABEL, *PCI_LABELS)}:
         return True
     amounts = [*(allocatable or {}).items(), *(capacity or {}).items()]
     return bool(counts.get(GPU_DRIVER)) or any(
-        amount > 0 and (name.startswith((GPU, "nvidia.com/mig-"))) for name, amount in amounts
+        amount > 0 and name.startswith((GPU, MIG_RESOURCE)) for name, amount in amounts
     )
 
 
@@ -238,6 +265,7 @@ def _nics(allocatable: Mapping[str, int] | None) -> dict[str, int]:
         "nscale.com/",
         "rdma.nscale.com",
         "roce.networking.k8s.aws",
+        "openshift.io/",
         GKE_NETWORK,
     )
     return {
@@ -255,41 +283,6 @@ def _networks(allocatable: Mapping[str, int] | None) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name != "default" and not name.endswith(".IP")))
 
 
-def _mig(
-    labels: Mapping[str, str], allocatable: Mapping[str, int] | None, product: str | None
-) -> str | None:
-    if is_mig_product(product):
-        return f"GPU product is {product}"
-    slices = sum(n for name, n in (allocatable or {}).items() if name.startswith("nvidia.com/mig-"))
-    if slices:
-        return f"{slices} MIG devices are allocatable"
-    # The strategy label only says how MIG would be shown; the state label says that it is on.
-    state = labels.get("nvidia.com/mig.config", "")
-    if (
-        state
-        and state not in {"all-disabled"}
-        and labels.get("nvidia.com/mig.config.state") == "success"
-    ):
-        return f"MIG configuration is {state}"
-    return None
-
-
-def _shared(
-    labels: Mapping[str, str], allocatable: Mapping[str, int] | None, product: str | None
-) -> str | None:
-    if is_shared_product(product):
-        return f"GPU product is {product}"
-    strategy = labels.get("nvidia.com/gpu.sharing-strategy", "none")
-    replicas = labels.get("nvidia.com/gpu.replicas", "1")
-    if strategy not in {"none", ""}:
-        return f"sharing strategy is {strategy}, {replicas} pods per GPU"
-    if replicas.isdecimal() and int(replicas) > 1:
-        return f"{replicas} pods share one GPU"
-    if (allocatable or {}).get(f"{GPU}.shared"):
-        return f"{GPU}.shared is allocatable"
-    return None
-
-
 def _taints(spec: Mapping[str, Any], *, cordoned: bool) -> tuple[Taint, ...]:
     taints = [
         Taint(
@@ -297,8 +290,7 @@ def _taints(spec: Mapping[str, Any], *, cordoned: bool) -> tuple[Taint, ...]:
             value=_text(item.get("value")),
             effect=_text(item.get("effect")),
         )
-        for item in spec.get("taints") or []
-        if isinstance(item, Mapping)
+        for item in items(spec, "taints")
     ]
     if cordoned and not any(taint.key == CORDON_TAINT for taint in taints):
         taints.append(Taint(key=CORDON_TAINT, value="", effect="NoSchedule"))
@@ -306,8 +298,8 @@ def _taints(spec: Mapping[str, Any], *, cordoned: bool) -> tuple[Taint, ...]:
 
 
 def _ready(status: Mapping[str, Any], notes: list[str]) -> bool | None:
-    for item in status.get("conditions") or []:
-        if isinstance(item, Mapping) and item.get("type") == "Ready":
+    for item in items(status, "conditions"):
+        if item.get("type") == "Ready":
             return _text(item.get("status")).lower() == "true"
     notes.append("the node has no Ready condition")
     return None

@@ -133,6 +133,8 @@ class PartMaker:
                 self._exclude(part, node, "NODE_EXCLUDED_TAINTED", f"taint {hard[0]}")
             elif node.facts.gpus is not None and node.facts.gpus < needed:
                 message = f"has {node.facts.gpus}, needs {needed}"
+                if not node.facts.gpus and not node.gpus_registered:
+                    message += "; does the device plugin run?"
                 self._exclude(part, node, "NODE_EXCLUDED_GPU_COUNT", message)
             elif lacking:
                 self._exclude(part, node, "NODE_EXCLUDED_NIC_MISSING", lacking)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.certification import Target
 from catalog.profile import LoadedProfile, Profiles
-from steps.detect.cohorts import CohortPlan, Identified, form, identify, leave_out, platforms_of
+from steps.detect.cohorts import (
+    CohortPlan,
+    Identified,
+    form,
+    identify,
+    leave_out,
+    of_gpu_type,
+    platforms_of,
+)
 from steps.detect.devices import devices_by_node, pods_by_node
 from steps.detect.facts import Observed, observe
 from steps.detect.target import describe, nearest_miss, select
@@ -96,7 +104,7 @@ def _observed(
     devices, on_node = devices_by_node(slices), pods_by_node(pods)
     known = {loaded.profile.topology_key for loaded in profiles.all()} | set(domain_keys)
     keys = sorted(key for key in known if key)
-    return [
+    found = [
         observe(
             node,
             devices=devices.get(node["metadata"]["name"]),
@@ -105,6 +113,7 @@ def _observed(
         )
         for node in nodes
     ]
+    return [replace(node, has_gpus=node.has_gpus or of_gpu_type(node, profiles)) for node in found]
 
 
 def _within_cap(

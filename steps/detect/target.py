@@ -75,7 +75,7 @@ def nearest_miss(target: Target, nodes: Sequence[Observed]) -> str:
         return "the cluster has no nodes"
     with_gpus = [node for node in nodes if node.has_gpus]
     if not with_gpus:
-        return f"none of the {len(nodes)} nodes has GPUs"
+        return f"none of the {len(nodes)} nodes has GPUs of NVIDIA"
     counts: dict[str, int] = {}
     for node in with_gpus:
         reason = _mismatch(target, node) or "matches"
@@ -114,7 +114,7 @@ def _mismatch(target: Target, node: Observed) -> str | None:
     for taint in target.taint_selectors:
         if not any(_selects(taint, found) for found in node.taints):
             return f"has no taint {taint.key}"
-    return None if node.has_gpus else "has no GPUs"
+    return None if node.has_gpus else "has no GPUs of NVIDIA"
 
 
 def _matches(item: MatchExpression, labels: Mapping[str, str]) -> bool:

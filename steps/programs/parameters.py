@@ -6,8 +6,9 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.bar_file import KIND
+from catalog.bar_file import KIND as BARS
 from catalog.errors import InputError, Place
+from catalog.profile_model import KIND as PROFILES
 from catalog.source import Source, only_mapping, parse_documents
 
 NAME = "certification"
@@ -46,13 +47,14 @@ def with_parameters(text: str, given: Parameters) -> Source:
     """Return the certification with the parameters laid over it.
 
     Args:
-        text: the certification; documents of kind Bars beside it are left to `bars_in`.
+        text: the certification; profiles and bars beside it are left to `documents_in`.
         given: the parameters.
 
     Raises:
         InputError: the text is no YAML mapping, or a parameter is malformed.
     """
-    rest = [document for document in parse_documents(text, NAME) if not _is_bars(document)]
+    beside = {PROFILES, BARS}
+    rest = [item for item in parse_documents(text, NAME) if _kind_of(item) not in beside]
     source = only_mapping(rest, NAME) if rest else Source(NAME, {})
     data = copy.deepcopy(source.data)
     data.setdefault("kind", "Certification")
@@ -81,17 +83,18 @@ def with_parameters(text: str, given: Parameters) -> Source:
     return Source(source.file, data, source.lines)
 
 
-def bars_in(text: str) -> list[Source]:
-    """Return the documents of kind Bars that stand beside the certification.
+def documents_in(text: str, kind: str) -> list[Source]:
+    """Return the documents of a kind that stand beside the certification.
 
     Raises:
         InputError: the text is no YAML.
     """
-    return [document for document in parse_documents(text, NAME) if _is_bars(document)]
+    return [document for document in parse_documents(text, NAME) if _kind_of(document) == kind]
 
 
-def _is_bars(document: Source) -> bool:
-    return isinstance(document.data, dict) and document.data.get("kind") == KIND
+def _kind_of(document: Source) -> str | None:
+    found = document.data.get("kind") if isinstance(document.data, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from catalog.bar_file import KIND as BARS
 from catalog.certification import Certification, parse_certification
+from catalog.profile_model import KIND as PROFILES
 from catalog.source import Source
 from steps.detect.core import make_plan
 from steps.documents import Plan
-from steps.programs.parameters import Parameters, bars_in, with_parameters
+from steps.programs.parameters import Parameters, documents_in, with_parameters
 from steps.run.fleet import Fleet, load_fleet
 from steps.store import RecordStore
 
@@ -19,7 +21,7 @@ def plan_for(
     fleet: Fleet,
     *,
     text: Source | None = None,
-    profiles: Iterable[Path] = (),
+    profiles: Iterable[Source] = (),
     bars: Iterable[Source] = (),
 ) -> Plan:
     """Plan a certification on the nodes of a fleet.
@@ -33,7 +35,7 @@ def plan_for(
         source=fleet.source,
         source_note=fleet.note,
         text=text,
-        profiles=tuple(profiles),
+        profiles=profiles,
         bars=tuple(bars),
         pods=fleet.pods(),
     )
@@ -49,8 +51,8 @@ def detect_step(
 
     Args:
         store: the record store.
-        text: the certification as YAML, and bars of the user's own as further documents; may be
-            empty when the parameters say enough.
+        text: the certification as YAML, and profiles and bars of the user's own as further
+            documents; may be empty when the parameters say enough.
         given: single parameters that replace parts of the text.
         fleet: a fleet file; None asks the cluster.
 
@@ -66,9 +68,9 @@ def detect_step(
         return known, bool(known.annotations.get("parallelCategories"))
     source = with_parameters(text, given or Parameters())
     certification = parse_certification(source)
-    bars = bars_in(text)
+    profiles, bars = documents_in(text, PROFILES), documents_in(text, BARS)
     if fleet is not None:
-        plan = plan_for(certification, load_fleet(fleet), text=source, bars=bars)
+        plan = plan_for(certification, load_fleet(fleet), text=source, profiles=profiles, bars=bars)
     else:
         # Only here, so that the laptop needs no kubernetes client.
         from steps.cluster.api import Cluster  # noqa: PLC0415
@@ -80,6 +82,7 @@ def detect_step(
             found.nodes,
             source="cluster",
             text=source,
+            profiles=profiles,
             bars=bars,
             resource_slices=found.resource_slices,
             pods=found.pods,

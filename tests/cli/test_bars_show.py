@@ -16,9 +16,9 @@ from catalog.entry import builtin_entries
 from catalog.errors import InputError
 from catalog.stages import stages
 from pipelines.cli.app import app
-from pipelines.submission import parameters, with_bars, workflow
+from pipelines.submission import parameters, with_files, workflow
 from steps.documents import Plan
-from steps.programs.parameters import bars_in
+from steps.programs.parameters import documents_in
 from steps.programs.planning import detect_step
 from steps.store import DirectoryStore
 
@@ -162,14 +162,14 @@ def test_bar_file_travels_with_the_certification_onto_the_cluster(
 ) -> None:
     file = EXAMPLES / "certification.yaml"
     loaded, _ = load_certification(file)
-    values = parameters(loaded, with_bars(file.read_text("utf-8"), [mine]), str(file))
+    values = parameters(loaded, with_files(file.read_text("utf-8"), [], [mine]), str(file))
     made = workflow(loaded, values, "argo")
     text = next(
         item["value"]
         for item in made["spec"]["arguments"]["parameters"]
         if item["name"] == "certification"
     )
-    assert [document.data["kind"] for document in bars_in(text)] == ["Bars"]
+    assert [document.data["kind"] for document in documents_in(text, "Bars")] == ["Bars"]
     plan, _ = detect_step(DirectoryStore(tmp_path / "s"), text, fleet=EXAMPLES / "fleet.yaml")
     kind, where, line = bars_of(plan)["busBandwidthGBps"]
     assert (kind, where) == ("yours", "certification")
@@ -209,7 +209,7 @@ def test_bar_file_that_cannot_travel_is_refused(text: str, says: str, tmp_path: 
     path = tmp_path / "bars.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=says):
-        with_bars("kind: Certification\n", [path])
+        with_files("kind: Certification\n", [], [path])
 
 
 def test_judge_takes_a_bar_file(mine: Path) -> None:

@@ -124,14 +124,14 @@ class Cluster:
             executor_role: let the default service account report the results of Argo's pods;
                 leave it out where the test brings its own accounts.
         """
-        name = f"{prefix}-{secrets.token_hex(3)}"
+        name = f"{prefix}-{secrets.token_hex(4)}"
         self.kubectl("create", "namespace", name)
         if executor_role:
             self.grant_executor(name)
         wait_for(
             f"the default service account of {name}",
             lambda: bool(self.kubectl("get", "serviceaccount", "default", "-n", name)),
-            timeout=30,
+            timeout=90,
         )
         return name
 
@@ -153,7 +153,7 @@ class Cluster:
         version = {"apiVersion": f"{group}/v1"}
         self.apply(version | role, version | binding, namespace=namespace)
 
-    def delete_namespace(self, name: str, *, timeout: float = 60) -> None:
+    def delete_namespace(self, name: str, *, timeout: float = 180) -> None:
         """Delete a namespace and wait until its pods are gone; the rest follows by itself."""
         self.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
         # The namespace's own controller takes five seconds until it looks again.
@@ -192,7 +192,7 @@ class Cluster:
             detail=lambda: self.kubectl("describe", "nodes")[-3000:],
         )
 
-    def wait_pods(self, namespace: str, phases: Mapping[str, int], *, timeout: float = 60) -> None:
+    def wait_pods(self, namespace: str, phases: Mapping[str, int], *, timeout: float = 120) -> None:
         """Wait until just these numbers of pods of a namespace are in these phases."""
 
         def reached() -> bool:
@@ -207,7 +207,7 @@ class Cluster:
             detail=lambda: self.kubectl("describe", "pods", "-n", namespace)[-4000:],
         )
 
-    def wait_job(self, name: str, namespace: str, *, timeout: float = 90) -> None:
+    def wait_job(self, name: str, namespace: str, *, timeout: float = 180) -> None:
         """Wait until a Job is complete.
 
         Raises:

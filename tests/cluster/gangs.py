@@ -25,20 +25,20 @@ from steps.run.job import Job, JobResult
 from tests.builders import setting
 from tests.cluster.cluster import Cluster
 from tests.cluster.lab import Lab
-from tests.cluster.shell import wait_for
+from tests.cluster.shell import LabError, wait_for
 
 ROOT = Path(__file__).parents[2]
 STANDIN = "docker.io/library/readiness-standin:test"
 ALL_REDUCE = "communication/nccl-all-reduce"
 WORKFLOW = "certify-run"
 QUICK = {
-    "READINESS_SCHEDULING_DEADLINE": "20",
+    "READINESS_SCHEDULING_DEADLINE": "120",
     "READINESS_POLL_SECONDS": "0.5",
     "READINESS_SETTLE_SECONDS": "4",
-    "READINESS_CLEANUP_SECONDS": "30",
+    "READINESS_CLEANUP_SECONDS": "90",
     "READINESS_BACKOFF_SECONDS": "1",
 }
-"""The run step waits as long as suits a test."""
+"""The run step waits as long as suits a test; bounds that only trouble reaches are wide."""
 
 KINDS = "jobs,pods,secrets,configmaps,leases,resourceclaimtemplates"
 """Everything that runs create by these kinds; records are ConfigMaps too, but of no group."""
@@ -144,6 +144,13 @@ def run(store: ConfigMapStore, what: Job) -> tuple[RunRecord, JobResult]:
     return kept, result
 
 
+def told_by(record: RunRecord, result: JobResult) -> str:
+    """Return all that a run tells, for the message of a test that fails."""
+    text = record.model_dump_json(indent=1, exclude={"versions"})
+    outputs = [f"--- {name}\n{log.decode(errors='replace')}" for name, log in result.logs.items()]
+    return "\n".join([text, *outputs])
+
+
 _RUN_PROGRAM = """
 import sys
 from tests.cluster.gangs import job, open_store, run, sleeper
@@ -159,31 +166,58 @@ def start_run_step(namespace: str, image: str) -> subprocess.Popen[str]:
 
 
 class InMidRun:
-    """Does something once the tool has begun, in a thread beside the run step."""
+    """Does something once the tool has begun, in a thread beside the run step.
+
+    At the end of the `with` block it has been done, or will not be done any more.
+    """
 
     def __init__(self, cluster: Cluster, namespace: str, act: Callable[[], object]) -> None:
         self._cluster, self._namespace, self._act = cluster, namespace, act
         self._thread = threading.Thread(target=self._wait_and_act, daemon=True)
+        self._over = threading.Event()
         self.error: BaseException | None = None
 
     def __enter__(self) -> None:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(60)
+        self._over.set()
+        self._thread.join(120)
         assert self.error is None, self.error
+        assert not self._thread.is_alive(), "what was to be done in mid-run does not end"
 
     def _wait_and_act(self) -> None:
         try:
-            wait_for_tool(self._cluster, self._namespace)
+            wait_for_tool(self._cluster, self._namespace, self._over)
             self._act()
         except BaseException as error:  # noqa: BLE001  (shown by the test's own thread)
             self.error = error
 
 
-def wait_for_tool(cluster: Cluster, namespace: str) -> None:
-    """Wait until a tool has said that it has begun."""
-    wait_for("the tool to begin", lambda: _begun(cluster, namespace), timeout=60, interval=0.3)
+def wait_for_tool(cluster: Cluster, namespace: str, over: threading.Event | None = None) -> None:
+    """Wait until a tool has said that it has begun.
+
+    Args:
+        cluster: where.
+        namespace: of its pods.
+        over: set when it cannot begin any more.
+
+    Raises:
+        LabError: it never began.
+    """
+
+    def settled() -> bool:
+        return (over is not None and over.is_set()) or _begun(cluster, namespace)
+
+    wait_for(
+        "the tool to begin",
+        settled,
+        timeout=180,
+        interval=0.3,
+        detail=lambda: cluster.kubectl("describe", "pods", "-n", namespace)[-4000:],
+    )
+    if over is not None and over.is_set():
+        raise LabError("the run was over before its tool was seen to begin")
 
 
 def _begun(cluster: Cluster, namespace: str) -> bool:

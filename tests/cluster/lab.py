@@ -78,10 +78,12 @@ class Lab(Cluster):
         self.load_image(tag)
 
     def dress_all(self, look: dress.Dress) -> None:
-        """Make every node look like one kind of machine, those that do not yet."""
+        """Make every node look like one kind of machine, those that do not yet, and be Ready."""
         for record in self.state.nodes.values():
             if not dress.wears(self, record.name, record.index, look):
                 self.dress(record.name, look)
+        # Whoever used the nodes before may have kept them from their heartbeats.
+        self.wait_ready()
 
     def dress(self, name: str, look: dress.Dress) -> None:
         """Make a node look like another kind of machine."""

@@ -84,8 +84,8 @@ class PodWatch:
         trace: TracebackType | None,
     ) -> None:
         self._process.terminate()
-        self._process.wait(10)
-        self._thread.join(10)
+        self._process.wait(60)
+        self._thread.join(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

@@ -100,7 +100,12 @@ def _policy(
         return sign in done.stdout + done.stderr
 
     try:
-        wait_for(f"the {kind} to be at work", at_work, timeout=30)
+        wait_for(
+            f"the {kind} to be at work",
+            at_work,
+            timeout=90,
+            detail=lambda: cluster.try_kubectl(*words, stdin=json.dumps(probe)).stderr,
+        )
         yield
     finally:
-        cluster.kubectl("delete", f"{kind},{kind}Binding", namespace)
+        cluster.kubectl("delete", f"{kind},{kind}Binding", namespace, "--ignore-not-found")

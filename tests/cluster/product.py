@@ -21,7 +21,7 @@ from tests.templates.argo import workflow_templates
 STEPS = "docker.io/library/readiness-steps:test"
 
 QUICK = [
-    {"name": "READINESS_SCHEDULING_DEADLINE", "value": "30"},
+    {"name": "READINESS_SCHEDULING_DEADLINE", "value": "120"},
     {"name": "READINESS_POLL_SECONDS", "value": "1"},
     {"name": "READINESS_SETTLE_SECONDS", "value": "5"},
     {"name": "READINESS_BACKOFF_SECONDS", "value": "1"},
@@ -97,13 +97,13 @@ class Product:
             self.wait(name)
         return name
 
-    def wait(self, name: str, timeout: float = 400) -> None:
+    def wait(self, name: str, timeout: float = 600) -> None:
         """Wait until a workflow is over."""
         wait_for(
             f"workflow {name} to end",
             lambda: self.phase(name) in {"Succeeded", "Failed", "Error"},
             timeout=timeout,
-            detail=lambda: self.lab.try_argo("get", name, "-n", self.namespace).stdout[-4000:],
+            detail=lambda: self.told_by(name),
         )
 
     def workflow(self, name: str) -> dict[str, Any]:
@@ -112,6 +112,15 @@ class Product:
 
     def phase(self, name: str) -> str:
         return str(self.workflow(name).get("status", {}).get("phase", ""))
+
+    def wait_running(self, name: str) -> None:
+        """Wait until a workflow has begun, and so has what it must not share."""
+        wait_for(
+            f"workflow {name} to run",
+            lambda: self.phase(name) == "Running",
+            timeout=120,
+            detail=lambda: str(self.workflow(name).get("status")),
+        )
 
     def steps(self, name: str) -> dict[str, str]:
         """Return the phase of every step by its display name."""
@@ -122,10 +131,16 @@ class Product:
         """Return what the steps printed; says why an outcome is not the expected one."""
         return self.lab.try_argo("logs", name, "-n", self.namespace, "--no-color").stdout[-6000:]
 
+    def told_by(self, name: str) -> str:
+        """Return the workflow as a person sees it, and what its steps printed."""
+        seen = self.lab.try_argo("get", name, "-n", self.namespace, "--no-color").stdout[-6000:]
+        return f"{seen}\n{self.words(name)}"
+
     def report(self, name: str) -> dict[str, Any]:
         """Read the report from its ConfigMap, as it stays after the workflow."""
         selector = f"readiness/workflow={name},readiness/kind=Report"
         maps = self.lab.get("configmap", "-n", self.namespace, "-l", selector)["items"]
+        assert maps, f"{name} has no report\n{self.told_by(name)}"
         packed = b"".join(
             base64.b64decode(item["binaryData"]["data"])
             for item in sorted(maps, key=lambda item: item["metadata"]["name"])
@@ -158,9 +173,14 @@ class Product:
 
     def wait_for_workers(self, count: int, name: str) -> None:
         """Wait until so many pods of a workflow's runs run."""
-        wait_for("workers to run", lambda: len(self.workers(name)) >= count, timeout=120)
+        wait_for(
+            "workers to run",
+            lambda: len(self.workers(name)) >= count,
+            timeout=300,
+            detail=lambda: self.told_by(name),
+        )
 
-    def wait_clean(self, name: str, timeout: float = 90) -> None:
+    def wait_clean(self, name: str, timeout: float = 180) -> None:
         """Wait until the runs of a workflow have left nothing."""
         wait_for(
             "nothing to be left",

@@ -59,11 +59,13 @@ def test_second_certification_of_a_pool_waits_and_each_gets_its_report(
     both = set(lab.node_names)
     with PodWatch(lab, product.namespace, OURS) as watch:
         green = product.submit(certification("green"), wait=False)
+        product.wait_running(green)
         red = product.submit(certification("red", bar="value > 100000.0"), wait=False)
         wait_for(
             "the second to say what it waits for",
             lambda: "lock" in str(product.workflow(red).get("status", {}).get("message")),
-            timeout=60,
+            timeout=120,
+            detail=lambda: product.told_by(red),
         )
         product.wait(green)
         product.wait(red)
@@ -73,7 +75,7 @@ def test_second_certification_of_a_pool_waits_and_each_gets_its_report(
 
     assert product.phase(green) == "Succeeded", product.words(green)
     report = product.report(green)
-    assert report["result"] == "PASS"
+    assert report["result"] == "PASS", product.told_by(green)
     assert report["source"] == "cluster"
     assert node_statuses(report) == dict.fromkeys(both, "ready")
     figures = report["categories"][0]["groups"][0]["figures"]
@@ -84,7 +86,7 @@ def test_second_certification_of_a_pool_waits_and_each_gets_its_report(
     # A bar that the group missed says of no single node that it is at fault.
     assert product.phase(red) == "Failed"
     report = product.report(red)
-    assert report["result"] == "FAIL"
+    assert report["result"] == "FAIL", product.told_by(red)
     assert node_statuses(report) == dict.fromkeys(both, "not-proven")
 
 
@@ -107,7 +109,7 @@ def test_pools_that_overlap_take_turns_on_the_node_they_share(product: Product, 
             assert used[name] == both
         else:
             # Its plan came late enough to find the nodes busy.
-            assert reason_codes(report) == {"NODE_EXCLUDED_BUSY"}
+            assert reason_codes(report) == {"NODE_EXCLUDED_BUSY"}, product.told_by(name)
     assert used
 
 
@@ -136,7 +138,7 @@ def test_busy_node_is_left_alone_and_the_idle_one_certified(product: Product, la
             name = product.submit(certification("beside", options={"testScale": "intra-node"}))
         lab.wait_pods(team, {"Running": 1}, timeout=1)
     report = product.report(name)
-    assert node_statuses(report)[busy] == "excluded"
+    assert node_statuses(report)[busy] == "excluded", product.told_by(name)
     assert "NODE_EXCLUDED_BUSY" in reason_codes(report)
     assert nodes_by_workflow(watch.stays()) == {name: {idle}}
     assert report["result"] == "INCOMPLETE"
@@ -153,7 +155,7 @@ def test_cordoned_node_fails_and_no_other(product: Product) -> None:
         product.lab.uncordon(node)
     product.wait_clean(workflow)
     report = product.report(workflow)
-    assert report["result"] == "FAIL"
+    assert report["result"] == "FAIL", product.told_by(workflow)
     statuses = node_statuses(report)
     assert statuses.pop(node) == "failed"
     assert "failed" not in statuses.values()

@@ -53,12 +53,13 @@ def indexed_job(name: str, image: str, script: str, pods: int = 2) -> list[dict[
 
 
 def greet(name: str) -> str:
-    """Each pod answers on a port until it has itself been answered by the other."""
+    """Each pod reaches the other on a port, and stays until the other has reached it."""
     return f"""
 import os, socket, threading, time
 index = int(os.environ["JOB_COMPLETION_INDEX"])
 server = socket.create_server(("", 4711))
-threading.Thread(target=lambda: [server.accept() for _ in range(9)], daemon=True).start()
+greeted = threading.Event()
+threading.Thread(target=lambda: (server.accept(), greeted.set()), daemon=True).start()
 peer = f"{name}-{{1 - index}}.{name}"
 for _ in range(200):
     try:
@@ -70,7 +71,8 @@ for _ in range(200):
 else:
     raise SystemExit(f"{{peer}}: {{problem}}")
 print("reached", peer, flush=True)
-time.sleep(3)
+if not greeted.wait(80):
+    raise SystemExit(f"{{peer}} did not come")
 """
 
 
@@ -80,7 +82,7 @@ FAN_OUT = {
     "metadata": {"generateName": "fan-out-"},
     "spec": {
         "entrypoint": "main",
-        "activeDeadlineSeconds": 120,
+        "activeDeadlineSeconds": 280,
         "templates": [
             {
                 "name": "main",
@@ -155,7 +157,7 @@ def test_gang_spreads_over_nodes_and_reaches_itself_by_name(
 
 def test_gpus_are_counted(lab: Lab, python_image: str, namespace: str) -> None:
     lab.apply(
-        *indexed_job("big", python_image, "import time; time.sleep(60)", 3), namespace=namespace
+        *indexed_job("big", python_image, "import time; time.sleep(600)", 3), namespace=namespace
     )
     lab.wait_pods(namespace, {"Running": 2, "Pending": 1})
     lab.kubectl("delete", "job", "big", "-n", namespace, "--timeout=30s")
@@ -168,9 +170,10 @@ def test_workflow_with_fan_out_succeeds(
     if server and cluster.argo_server is None:
         pytest.skip("ARGO_SERVER names no server")
     words = ["submit", "-n", namespace, "--wait", "-o", "name", "-"]
-    name = cluster.argo(*words, stdin=fan_out(python_image), server=server).split()[0]
+    said = cluster.argo(*words, stdin=fan_out(python_image), server=server, timeout=300)
+    name = said.split()[0]
     status = cluster.get("workflow", name, "-n", namespace)["status"]
-    assert status["phase"] == "Succeeded"
+    assert status["phase"] == "Succeeded", status
     squares = [
         parameter["value"]
         for node in status["nodes"].values()
@@ -184,7 +187,7 @@ def test_failed_workflow_shows_in_the_exit_code(
     cluster: Cluster, python_image: str, namespace: str
 ) -> None:
     broken = fan_out(python_image).replace("echo", "false; exit 3; echo")
-    done = cluster.try_argo("submit", "-n", namespace, "--wait", "-", stdin=broken)
+    done = cluster.try_argo("submit", "-n", namespace, "--wait", "-", stdin=broken, timeout=300)
     assert done.returncode != 0
 
 
@@ -245,20 +248,25 @@ def test_node_can_lose_a_gpu(lab: Lab) -> None:
 
 
 def test_stopped_kubelet_makes_the_node_not_ready_and_a_start_heals_it(lab: Lab) -> None:
-    lab.stop_kubelet("node-1", wait=True)
-    lab.wait_ready("node-0", timeout=1)
-    lab.start_kubelet("node-1")
+    try:
+        lab.stop_kubelet("node-1", wait=True)
+        lab.wait_ready("node-0", timeout=1)
+    finally:
+        lab.start_kubelet("node-1")
     assert lab.get("node", "node-1")["status"]["allocatable"][GPU] == "8"
 
 
 def test_killed_node_comes_back(lab: Lab, python_image: str, namespace: str) -> None:
-    lab.kill_node("node-1", wait=True)
-    lab.start_node("node-1")
+    try:
+        lab.kill_node("node-1", wait=True)
+    finally:
+        lab.start_node("node-1")
     lab.apply(*indexed_job("again", python_image, greet("again")), namespace=namespace)
     lab.wait_job("again", namespace)
 
 
 def test_waiting_too_long_says_what_is_wrong(lab: Lab, namespace: str) -> None:
     lab.apply(*indexed_job("lost", "docker.io/library/nothing:here", "", 1), namespace=namespace)
+    lab.wait_pods(namespace, {"Pending": 1})
     with pytest.raises(LabError, match=r"(?s)timed out.*nothing:here"):
         lab.wait_job("lost", namespace, timeout=5)

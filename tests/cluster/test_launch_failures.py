@@ -19,7 +19,8 @@ import yaml
 from catalog.entry import find_entry
 from catalog.resolved import Launcher, Workload
 from pipelines.templates.access import RUNNER_CLUSTER_RULES, RUNNER_RULES
-from steps.cluster import launch, mpi
+from steps.cluster import attempt, launch, mpi
+from steps.cluster.names import GroupNames
 from steps.cluster.store import ConfigMapStore
 from steps.documents import Outcome, RunOutcome, RunRecord
 from steps.evaluate.step import Run, evaluate
@@ -28,23 +29,25 @@ from steps.run.job import Job
 from tests.builders import plan, setting
 from tests.cluster import dress
 from tests.cluster.gangs import (
+    ALL_REDUCE,
+    WORKFLOW,
     InMidRun,
     collective,
     job,
     open_store,
     run,
     sleeper,
+    told_by,
     work,
     worker_on,
 )
 from tests.cluster.lab import Lab
 from tests.cluster.policies import REFUSAL, refusing
 from tests.cluster.processes import paused
+from tests.cluster.shell import wait_for
+from tests.cluster.signs import PatienceUntil, Sign, image_not_pulled, unschedulable, warned
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("run_step")]
-
-IMPATIENT = "5"
-"""Scheduling deadline in seconds where what fails shows at once and would only be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,22 @@ class Stage:
     def apply(self, *documents: Mapping[str, Any]) -> None:
         self.lab.apply(*documents, namespace=self.namespace)
 
-    def impatient(self) -> None:
-        self.patch.setenv("READINESS_SCHEDULING_DEADLINE", IMPATIENT)
+    def impatient(self, sign: Sign) -> None:
+        """Let the scheduling deadline pass when a sign has shown, however long that takes."""
+
+        def patience(seconds: float) -> PatienceUntil:
+            return PatienceUntil(seconds, self.lab, self.namespace, sign)
+
+        self.patch.setattr(attempt, "Patience", patience)
+
+    def wait_refused(self, words: str, pod: Mapping[str, Any]) -> None:
+        """Wait until the API server refuses a pod by what was set up for that."""
+        create = ["create", "--dry-run=server", "-n", self.namespace, "-f", "-"]
+        wait_for(
+            f"the API server to say {words!r}",
+            lambda: words in self.lab.try_kubectl(*create, stdin=json.dumps(pod)).stderr,
+            timeout=60,
+        )
 
     def in_mid_run(self, act: Callable[[], object]) -> InMidRun:
         return InMidRun(self.lab, self.namespace, act)
@@ -75,9 +92,22 @@ class Stage:
 Scene = Callable[[Stage], AbstractContextManager[Job]]
 
 
+def probe_pod(gpus: int = 0) -> dict[str, Any]:
+    """A pod to ask the API server about."""
+    box: dict[str, Any] = {"name": "one", "image": "none"}
+    if gpus:
+        box["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe"},
+        "spec": {"containers": [box]},
+    }
+
+
 @contextmanager
 def image_that_does_not_exist(stage: Stage) -> Iterator[Job]:
-    stage.impatient()
+    stage.impatient(image_not_pulled)
     yield job(collective("registry.invalid/none:1"))
 
 
@@ -119,7 +149,7 @@ def sshd_on_another_port(stage: Stage) -> Iterator[Job]:
 
 @contextmanager
 def more_gpus_than_a_node_has(stage: Stage) -> Iterator[Job]:
-    stage.impatient()
+    stage.impatient(unschedulable("Insufficient nvidia.com/gpu"))
     yield job(collective(stage.standin, gpus=9))
 
 
@@ -134,7 +164,7 @@ def cordoned_node(stage: Stage) -> Iterator[Job]:
 
 @contextmanager
 def tainted_node(stage: Stage) -> Iterator[Job]:
-    stage.impatient()
+    stage.impatient(unschedulable("untolerated taint"))
     stage.lab.kubectl("taint", "node", "node-1", "team=other:NoSchedule")
     try:
         yield job(collective(stage.standin))
@@ -144,11 +174,13 @@ def tainted_node(stage: Stage) -> Iterator[Job]:
 
 @contextmanager
 def quota(stage: Stage) -> Iterator[Job]:
-    stage.impatient()
+    stage.impatient(warned("exceeded quota: gpus"))
     limit = {"spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}
     stage.apply(
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, **limit}
     )
+    # A quota counts only once its controller has seen it.
+    stage.wait_refused("exceeded quota: gpus", probe_pod(gpus=9))
     yield job(collective(stage.standin))
 
 
@@ -168,12 +200,13 @@ def policy_against_jobs(stage: Stage) -> Iterator[Job]:
 def pod_security_standard(stage: Stage) -> Iterator[Job]:
     label = "pod-security.kubernetes.io/enforce=restricted"
     stage.lab.kubectl("label", "namespace", stage.namespace, label)
+    stage.wait_refused("violates PodSecurity", probe_pod())
     yield job(collective(stage.standin))
 
 
 @contextmanager
 def volume_that_does_not_exist(stage: Stage) -> Iterator[Job]:
-    stage.impatient()
+    stage.impatient(warned('configmap "topology" not found', objects=2))
     what = collective(stage.standin)
     volumes = [{"name": "dshm", "configMap": {"name": "topology"}}]
     what.pod["volumes"] = setting(volumes)
@@ -195,8 +228,9 @@ def tool_that_eats_memory(stage: Stage) -> Iterator[Job]:
 
 @contextmanager
 def tool_that_fills_the_disk(stage: Stage) -> Iterator[Job]:
-    fill = ("/bin/sh", "-c", "head -c 64M /dev/zero > /tmp/filled; sleep 100")
-    what = work(stage.standin, fill, Launcher.PER_NODE)
+    fill = ("/bin/sh", "-c", "head -c 64M /dev/zero > /tmp/filled; sleep 500")
+    # The kubelet measures disks only now and then.
+    what = work(stage.standin, fill, Launcher.PER_NODE, timeout=600)
     what.resources["limits.ephemeral-storage"] = setting("8Mi")
     yield job(what, "node-0", group="node-0")
 
@@ -341,11 +375,12 @@ def test_failure_has_its_code_and_blames_nobody(
 ) -> None:
     with case.scene(stage) as what:
         record, result = run(store, what)
-    assert record.outcome is case.outcome, result.logs
-    assert record.failures[0].code == case.code, record.failures
-    assert case.words in record.failures[0].message
-    assert "INFRA_CLEANUP" not in {failure.code for failure in record.failures}
-    assert record.events == ()
+    assert record.outcome is case.outcome, told_by(record, result)
+    assert record.failures[0].code == case.code, told_by(record, result)
+    assert case.words in record.failures[0].message, told_by(record, result)
+    codes = {failure.code for failure in record.failures}
+    assert "INFRA_CLEANUP" not in codes, told_by(record, result)
+    assert record.events == (), told_by(record, result)
     assert failed_nodes(store, record, what.workload) == set()
 
 
@@ -360,10 +395,11 @@ def test_account_without_the_right_to_start_jobs(
         for rule in RUNNER_RULES
     ]
     monkeypatch.setenv("KUBECONFIG", str(account_with(stage, rules, tmp_path)))
-    record, _ = run(open_store(stage.namespace), job(collective(stage.standin)))
-    assert record.failures[0].code == "INFRA_API"
-    assert 'cannot create resource "jobs"' in record.failures[0].message
-    assert record.events == ()
+    record, result = run(open_store(stage.namespace), job(collective(stage.standin)))
+    assert record.failures, told_by(record, result)
+    assert record.failures[0].code == "INFRA_API", told_by(record, result)
+    assert 'cannot create resource "jobs"' in record.failures[0].message, record.failures
+    assert record.events == (), record.events
 
 
 def account_with(stage: Stage, rules: list[Any], folder: Path) -> Path:
@@ -382,6 +418,16 @@ def account_with(stage: Stage, rules: list[Any], folder: Path) -> Path:
             {**version, "kind": f"{kind}Binding", "roleRef": role, "subjects": [account]},
         ]
     stage.apply(*objects)
+    who = ["--as", f"system:serviceaccount:{name}:weak", "-n", name]
+    for asked in (["create", "leases.coordination.k8s.io"], ["get", "nodes"]):
+        # The API server learns of roles and bindings a moment after it has them.
+        wait_for(
+            f"the account to have the right to {' '.join(asked)}",
+            lambda asked=asked: (  # type: ignore[misc]
+                stage.lab.try_kubectl("auth", "can-i", *asked, *who).returncode == 0
+            ),
+            timeout=30,
+        )
     config = yaml.safe_load(stage.lab.kubeconfig.read_text())
     token = stage.lab.kubectl("create", "token", "weak", "-n", name).strip()
     config["users"][0]["user"] = {"token": token}
@@ -396,15 +442,21 @@ def test_what_can_heal_is_tried_again(stage: Stage, store: ConfigMapStore) -> No
             "delete", "pod", stage.worker("node-0"), "-n", stage.namespace, "--wait=false"
         )
 
+    # Only the ranks of the first attempt sleep, for as long as it takes to delete one of them.
+    first = GroupNames(WORKFLOW, ALL_REDUCE, "full-scale-0").object("worker")
+    script = f"echo begun; case $(uname -n) in {first}-*) sleep 300;; esac"
+    what = work(stage.standin, ("/bin/sh", "-c", script), timeout=400)
     with stage.in_mid_run(delete):
-        record, _ = run(store, job(sleeper(stage.standin, seconds=10)))
-    assert (record.attempt, record.outcome) == (2, RunOutcome.COMPLETED)
+        record, result = run(store, job(what))
+    outcome = (record.attempt, record.outcome)
+    assert outcome == (2, RunOutcome.COMPLETED), told_by(record, result)
 
 
 def test_gang_needs_no_dns(stage: Stage, store: ConfigMapStore) -> None:
     with paused(stage.lab.state.processes["coredns"]):
         record, result = run(store, job(collective(stage.standin)))
-    assert (record.attempt, record.outcome) == (1, RunOutcome.COMPLETED), result.logs
+    outcome = (record.attempt, record.outcome)
+    assert outcome == (1, RunOutcome.COMPLETED), told_by(record, result)
 
 
 def test_api_server_that_is_away_for_a_while_costs_no_run(
@@ -416,5 +468,7 @@ def test_api_server_that_is_away_for_a_while_costs_no_run(
             time.sleep(8)
 
     with stage.in_mid_run(outage):
-        record, _ = run(store, job(sleeper(stage.standin, seconds=15)))
-    assert (record.attempt, record.outcome) == (1, RunOutcome.COMPLETED)
+        record, result = run(store, job(sleeper(stage.standin, seconds=15)))
+    outcome = (record.attempt, record.outcome)
+    assert outcome == (1, RunOutcome.COMPLETED), told_by(record, result)
+    stage.lab.wait_ready()

@@ -68,7 +68,7 @@ class Stories:
         return subprocess.run(
             [sys.executable, "-m", "pipelines.cli", "submit", str(path), "--wait",
              "--node-pool", node, "--namespace", self._product.namespace],
-            capture_output=True, text=True, cwd=ROOT, env=self._product.lab.env, timeout=300,
+            capture_output=True, text=True, cwd=ROOT, env=self._product.lab.env, timeout=600,
             check=False,
         )  # fmt: skip
 
@@ -182,25 +182,26 @@ def test_launch_failure_is_ours_and_fails_no_node(product: Product, outcomes: Ou
     name = outcomes["launch_failure"].result()
     report = product.report(name)
     assert product.phase(name) == "Failed"
-    assert report["result"] == "INCONCLUSIVE"
-    assert "INFRA_IMAGE_PULL" in reason_codes(report)
+    assert report["result"] == "INCONCLUSIVE", product.told_by(name)
+    assert "INFRA_IMAGE_PULL" in reason_codes(report), product.told_by(name)
     assert "failed" not in node_statuses(report).values()
 
 
 def test_run_that_lost_its_worker_is_tried_again(product: Product, outcomes: Outcomes) -> None:
     name = outcomes["lost_worker"].result()
-    assert product.report(name)["result"] == "PASS", product.words(name)
+    assert product.report(name)["result"] == "PASS", product.told_by(name)
 
 
 def test_run_step_whose_pod_is_deleted_begins_again(product: Product, outcomes: Outcomes) -> None:
     """Argo makes the pod anew; the new one removes what the old one left on the GPUs."""
     name = outcomes["deleted_run_pod"].result()
-    assert product.report(name)["result"] == "PASS", product.words(name)
+    assert product.report(name)["result"] == "PASS", product.told_by(name)
 
 
 def test_killed_run_step_is_a_missing_result(product: Product, outcomes: Outcomes) -> None:
-    report = product.report(outcomes["killed_run_pod"].result())
-    assert report["result"] == "INCONCLUSIVE"
+    name = outcomes["killed_run_pod"].result()
+    report = product.report(name)
+    assert report["result"] == "INCONCLUSIVE", product.told_by(name)
     assert "failed" not in node_statuses(report).values()
 
 
@@ -210,7 +211,7 @@ def test_workflow_that_is_ended_leaves_nothing(
 ) -> None:
     """That nothing is left is waited for in the story itself."""
     name = outcomes[verb].result()
-    assert product.phase(name) in {"Failed", "Error"}
+    assert product.phase(name) in {"Failed", "Error"}, product.told_by(name)
 
 
 def test_deleting_the_workflow_in_mid_run_removes_everything(outcomes: Outcomes) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from steps.cluster.api import Cluster, ConflictError, NotFoundError, Object
+from catalog.errors import ClusterError
+from steps.cluster.api import Change, Cluster, ConflictError, NotFoundError, Object
 
 FINISHED = "2026-03-04T05:06:07Z"
 
@@ -45,6 +46,7 @@ class FakeCluster(Cluster):
         self.outputs: dict[str, bytes] = {}
         self.refusals: dict[str, Exception] = {}
         self.away: Exception | None = None
+        self.history: list[Change] | None = None
         self.before_look: Callable[[FakeCluster], None] = lambda _: None
         self.deaf: set[str] = set()
         self.starts = True
@@ -103,6 +105,17 @@ class FakeCluster(Cluster):
         found = [item for item in self.of(kind) if _selected(item, selector)]
         return copy.deepcopy(_of_fields(found, field_selector))
 
+    def find_at(
+        self, kind: str, selector: str = "", field_selector: str = ""
+    ) -> tuple[list[Object], str]:
+        return self.find(kind, selector, field_selector), str(next(self._uids))
+
+    def changes(self, kind: str, selector: str, since: str) -> list[Change]:
+        self._maybe_away()
+        if self.history is None:
+            raise ClusterError("too old resource version")
+        return copy.deepcopy(self.history)
+
     def find_everywhere(self, kind: str, field_selector: str = "") -> list[Object]:
         self._maybe_away()
         if kind in self.refusals:
@@ -134,11 +147,18 @@ class FakeCluster(Cluster):
         return self.create(body)
 
     def patch(self, kind: str, name: str, body: Mapping[str, Any]) -> Object:
+        if (kind, name) not in self.objects:
+            raise NotFoundError(f"{kind} {name} not found")
         item = self.objects[kind, name]
         item["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
         return item
 
-    def delete(self, kind: str, name: str, grace_seconds: int | None = None) -> bool:
+    def delete(
+        self, kind: str, name: str, grace_seconds: int | None = None, *, version: str = ""
+    ) -> bool:
+        found = self.objects.get((kind, name), {"metadata": {}})
+        if version and version != found["metadata"].get("resourceVersion"):
+            raise ConflictError(f"{kind} {name} has been modified")
         if kind != "Lease":
             self.deleted.append((kind, name))
         if name in self.deaf:

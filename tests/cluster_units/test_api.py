@@ -137,3 +137,58 @@ def test_log_is_asked_for_as_told(cluster: Cluster) -> None:
         "timestamps": ["true"],
         "sinceTime": [since],
     }
+
+
+def test_changes_since_a_list_are_read_in_their_order(cluster: Cluster) -> None:
+    pods: list[dict[str, Any]] = [{"metadata": {"name": name}} for name in ("a", "b")]
+    lines = [
+        json.dumps({"type": kind, "object": item}).encode()
+        for kind, item in (("MODIFIED", pods[1]), ("DELETED", pods[0]))
+    ]
+    Server.answers = [
+        (200, {"items": [], "metadata": {"resourceVersion": "815"}}),
+        (200, b"\n".join(lines) + b"\n"),
+        (200, b""),
+    ]
+    found, version = cluster.find_at("Pod", "x=y")
+    assert (found, version) == ([], "815")
+    changes = cluster.changes("Pod", "x=y", version)
+    assert [(change.kind, change.item) for change in changes] == [
+        ("MODIFIED", pods[1]),
+        ("DELETED", pods[0]),
+    ]
+    assert Server.asked[1][2] == {
+        "watch": ["true"],
+        "resourceVersion": ["815"],
+        "timeoutSeconds": ["1"],
+        "labelSelector": ["x=y"],
+    }
+    assert cluster.changes("Pod", "x=y", version) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (
+            200,
+            {"type": "ERROR", "object": {"kind": "Status", "message": "too old resource version"}},
+            "too old",
+        ),
+        (410, {"message": "too old resource version"}, "too old"),
+        (403, {"message": "pods is forbidden: cannot watch"}, "cannot watch"),
+        (200, b'{"type": "MODIFIED", "obj', "no list of changes"),
+        (200, b"[1]\n", "no list of changes"),
+    ],
+    ids=["compacted", "gone", "no-right", "cut-off", "something-else"],
+)
+def test_changes_that_cannot_be_told(cluster: Cluster, status: int, body: Any, words: str) -> None:
+    Server.answers = [(status, body)]
+    with pytest.raises(ClusterError, match=words):
+        cluster.changes("Pod", "x=y", "815")
+
+
+def test_delete_can_ask_for_an_object_that_nobody_has_changed(cluster: Cluster) -> None:
+    Server.answers = [(409, {"message": "the object has been modified"})]
+    with pytest.raises(ConflictError):
+        cluster.delete("Pod", "a", version="815")
+    assert Server.asked[0][3]["preconditions"] == {"resourceVersion": "815"}

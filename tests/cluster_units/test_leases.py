@@ -8,7 +8,7 @@ import time
 import pytest
 
 from catalog.errors import ClusterError
-from steps.cluster.api import RefusedError
+from steps.cluster.api import Object, RefusedError
 from steps.cluster.leases import Leases, place_names
 from tests.cluster_units.fake import FakeCluster
 
@@ -54,6 +54,25 @@ def test_lease_of_a_dead_holder_runs_out() -> None:
     dead.release()
     assert cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == other._holder
     other.release()
+
+
+def test_lease_that_another_run_of_the_group_takes_over_at_this_moment_is_left_alone() -> None:
+    cluster = FakeCluster()
+    old, new = leases(cluster, "one"), leases(cluster, "one")
+    old.take(["a"], [], no_wait, 0.01)
+    get = cluster.get
+
+    def late(kind: str, name: str) -> Object:
+        found = get(kind, name)
+        cluster.get = get  # type: ignore[method-assign]
+        new.take(["a"], [], no_wait, 0.01)
+        return found
+
+    cluster.get = late  # type: ignore[method-assign]
+    old.release()
+    assert cluster.objects["Lease", "readiness-a"]["spec"]["holderIdentity"] == new._holder
+    new.release()
+    assert cluster.objects == {}
 
 
 def test_lease_of_a_living_holder_does_not_run_out() -> None:

@@ -13,6 +13,7 @@ from steps.cluster.trouble import (
     finished,
     first_failure,
     image_of,
+    is_confused,
     is_ready,
     pod_failure,
     refusal_code,
@@ -223,6 +224,11 @@ def test_pod_that_only_takes_long_is_not_ready_with_the_last_words_about_it() ->
     ("message", "code", "at_once"),
     [
         ('pods "a-0" is forbidden: exceeded quota: gpu, requested: 8', "INFRA_QUOTA", False),
+        (
+            'pods "a" is forbidden: status unknown for quota: gpu, resources: nvidia.com/gpu',
+            "INFRA_QUOTA",
+            False,
+        ),
         ('admission webhook "k" denied the request: no', "INFRA_ADMISSION", True),
         ('pods "a" is forbidden: violates PodSecurity "baseline"', "INFRA_ADMISSION", True),
         ('failed calling webhook "k": connection refused', "INFRA_ADMISSION", False),
@@ -234,6 +240,16 @@ def test_job_that_cannot_create_pods(message: str, code: str, *, at_once: bool) 
     failure = creation_failure(events, patience_over=True)
     assert failure is not None
     assert (failure.code, failure.message) == (code, message)
+
+
+def test_of_what_can_heal_the_last_word_counts() -> None:
+    """A new quota is not known for a moment."""
+    texts = ("status unknown for quota: gpu", "exceeded quota: gpu")
+    events = [{"reason": "FailedCreate", "message": text} for text in texts]
+    failure = creation_failure(events, patience_over=True)
+    assert failure is not None
+    assert failure.message == texts[1]
+    assert is_confused(f'jobs.batch "a" is forbidden: {texts[0]}, resources: count/jobs.batch')
 
 
 def test_missing_permission_is_not_an_admission() -> None:
@@ -271,6 +287,11 @@ def test_exit_code_is_that_of_the_first_to_fail() -> None:
     good = pod(containerStatuses=[ended(0, finishedAt="2026-03-04T05:00:01Z")])
     assert exit_code([good, killed, failed]) == 1
     assert exit_code([good]) == 0
+    # By the clock of its node it ended before the one that made the Job delete it.
+    asked = pod(containerStatuses=[ended(143, finishedAt="2026-03-04T05:00:00Z")])
+    asked["metadata"]["deletionTimestamp"] = "2026-03-04T05:00:02Z"
+    assert exit_code([asked, failed]) == 1
+    assert exit_code([asked, good]) == 143
     assert exit_code([pod()]) is None
 
 

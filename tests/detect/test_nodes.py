@@ -22,9 +22,16 @@ from tests.detect.build import fleet
         yaml.safe_dump_all,
         lambda nodes: "---\n" + yaml.safe_dump_all([{"kind": "List", "items": nodes}, None]),
         lambda nodes: "﻿" + json.dumps({"kind": "List", "items": nodes}),
+        lambda nodes: "\n".join(json.dumps(node, indent=2) for node in nodes) + "\n",
+        lambda nodes: "".join(json.dumps(node) + "\n" for node in nodes),
+        json.dumps,
+        yaml.safe_dump,
     ],
-    ids=["JSON list", "JSON NodeList", "YAML list", "YAML documents", "empty document", "BOM"],
-)
+    ids=[
+        "JSON list", "JSON NodeList", "YAML list", "YAML documents", "empty document", "BOM",
+        "JSON documents", "JSON lines", "bare JSON list", "bare YAML list",
+    ],
+)  # fmt: skip
 def test_every_form_that_kubectl_writes_is_read(tmp_path: Path, write: object) -> None:
     path = tmp_path / "nodes.txt"
     path.write_text(write(fleet(3)), encoding="utf-8")  # type: ignore[operator]
@@ -59,13 +66,17 @@ def test_one_node_alone_and_an_empty_list_are_read(tmp_path: Path) -> None:
         ),
         ("kind: List\nitems: [\n", "nodes.yaml:.*is not valid YAML"),
         ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "holds Node a twice"),
-        ("- 1\n", "must be a Node object"),
+        ("- 1\n", r"nodes.yaml:1: \[0\]: must be a Node object"),
+        ("kind: PodList\nitems:\n- metadata: {name: a}\n", "is PodList, expected Node"),
+        ("Name:   a\nRoles:  <none>\nLabels: x=y\n", r"metadata: .* \(kubectl get nodes -o json"),
+        ("NAME  STATUS\na     Ready\n", r"must be a Node object \(kubectl get nodes -o json"),
         ("", "nodes.yaml: is empty, expected Node objects"),
         ("---\n# nothing\n", "nodes.yaml: is empty, expected Node objects"),
     ],
     ids=[
         "another kind", "no list", "no metadata", "no name", "text", "bad status", "bad YAML",
-        "twice", "a list of numbers", "empty", "no document",
+        "twice", "a list of numbers", "another list", "kubectl describe", "kubectl get", "empty",
+        "no document",
     ],
 )  # fmt: skip
 def test_a_damaged_list_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:

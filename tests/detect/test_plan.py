@@ -408,6 +408,21 @@ def test_a_recorded_node_without_status_is_kept_with_notes() -> None:
     assert any("no Ready condition" in note for note in result.nodes[0].notes)
 
 
+def test_gpus_of_an_init_container_are_in_use_too() -> None:
+    def container(gpus: int, **more: str) -> dict[str, Any]:
+        return {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}, **more}
+
+    spec = {
+        "nodeName": "gpu-1",
+        "initContainers": [container(6), container(1, restartPolicy="Always")],
+        "containers": [container(2), container(1)],
+    }
+    pod = {"metadata": {"name": "load-0"}, "spec": spec, "status": {"phase": "Pending"}}
+    assert excluded(plan(fleet(3), pods=[pod])) == {
+        "gpu-1": ("NODE_EXCLUDED_BUSY", "6 of 8 GPUs are used by default/load-0 (6)")
+    }
+
+
 def test_a_node_whose_gpus_are_in_use_is_left_alone() -> None:
     def pod(on: str, phase: str) -> dict[str, Any]:
         container = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
@@ -443,7 +458,7 @@ def test_named_nodes_are_never_lost() -> None:
 def test_a_named_node_without_gpus_does_not_match() -> None:
     nodes = [*fleet(2), node("cpu", product=None, gpus=None)]
     result = plan(nodes, spec={"target": {"nodeNames": ["gpu-1", "gpu-2", "cpu"]}})
-    assert excluded(result)["cpu"] == ("NODE_EXCLUDED_NOT_MATCHING", "has no GPUs")
+    assert excluded(result)["cpu"] == ("NODE_EXCLUDED_NOT_MATCHING", "has no GPUs of NVIDIA")
 
 
 def test_nodes_over_the_cap_are_excluded_by_name() -> None:

@@ -9,7 +9,13 @@ import pytest
 from catalog.entry import find_entry
 from catalog.errors import InputError
 from catalog.machine import Machine
-from catalog.profile import builtin_profiles, find_profile, load_profiles, match_profile
+from catalog.profile import (
+    builtin_profiles,
+    find_profile,
+    load_profiles,
+    match_profile,
+    profile_documents,
+)
 from catalog.resolve import Request, prepare, resolve_workload
 from catalog.resolved import Workload
 from steps.detect.core import make_plan
@@ -46,7 +52,7 @@ def written(tmp_path: Path, text: str, name: str = "mine.yaml") -> Path:
 
 def workload(path: Path, nodes: int, **options: str) -> Workload:
     loaded, source = certification(options=options)
-    profiles = load_profiles([path])
+    profiles = load_profiles(profile_documents([path]))
     machine = Machine(platform="acme", instance_type=None, architecture="h100")
     request = Request(
         entry=find_entry("communication/nccl-all-reduce"),
@@ -77,7 +83,8 @@ def test_every_instance_type_of_the_matrix_has_a_profile() -> None:
         "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge", "a3-highgpu-8g",
         "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g",
         "Standard_ND96asr_v4", "Standard_ND96amsr_A100_v4", "Standard_ND96isr_H100_v5",
-        "Standard_ND96isr_H200_v5", "BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8",
+        "Standard_ND96isr_H200_v5", "Standard_ND128isr_NDR_GB200_v6",
+        "Standard_ND128isr_GB300_v6", "BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8",
         "BM.GPU.H100.8", "BM.GPU.H200.8", "BM.GPU.B200.8", "BM.GPU.B300.8", "BM.GPU.GB200.4",
         "BM.GPU.GB300.4",
     } <= types  # fmt: skip
@@ -141,7 +148,7 @@ def test_a_users_profile_fits_nodes_of_a_cloud_that_we_do_not_know(tmp_path: Pat
     path = written(tmp_path, MINE)
     loaded, _ = certification()
     nodes = fleet(2, provider="acme://eu/1", allocatable={"acme.com/nic": "2"})
-    plan = make_plan(loaded, nodes, source="recorded", profiles=[path])
+    plan = make_plan(loaded, nodes, source="recorded", profiles=profile_documents([path]))
     assert plan.cohorts[0].profile == "acme/h100"
     assert plan.problems == ()
 
@@ -149,7 +156,7 @@ def test_a_users_profile_fits_nodes_of_a_cloud_that_we_do_not_know(tmp_path: Pat
 def test_a_users_profile_replaces_ours_of_the_same_name(tmp_path: Path) -> None:
     text = MINE.replace("acme/h100", "aws/p5.48xlarge").replace("platform: acme", "platform: aws")
     text = text.replace("architectures: [h100]", "instanceTypes: [p5.48xlarge]")
-    profiles = load_profiles([written(tmp_path, text)])
+    profiles = load_profiles(profile_documents([written(tmp_path, text)]))
     found = profiles.match("aws", "p5.48xlarge", "h100")
     assert found is not None
     assert found[0].profile.interconnect == "Ethernet"
@@ -157,7 +164,7 @@ def test_a_users_profile_replaces_ours_of_the_same_name(tmp_path: Path) -> None:
 
 def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
     written(tmp_path, MINE)
-    assert load_profiles([tmp_path]).find("acme/h100").name == "acme/h100"
+    assert load_profiles(profile_documents([tmp_path])).find("acme/h100").name == "acme/h100"
 
 
 @pytest.mark.parametrize(
@@ -185,4 +192,4 @@ def test_a_mistake_is_one_error_with_file_line_and_suggestion(
     assert old in MINE
     path = written(tmp_path, MINE.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
-        load_profiles([path])
+        load_profiles(profile_documents([path]))

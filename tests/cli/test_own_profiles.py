@@ -1,0 +1,97 @@
+"""Profiles of the user's own, on their way onto a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.certification import load_certification
+from catalog.errors import InputError
+from pipelines.submission import parameters, with_files
+from steps.documents import Plan
+from steps.programs.planning import detect_step
+from steps.store import DirectoryStore
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CERTIFICATION = EXAMPLES / "certification.yaml"
+
+PROFILES = """---
+kind: Profiles
+source: handbook of hall 1
+rules:
+  - name: hall-1
+    when: {platform: onprem}
+    set:
+      env: {NCCL_MIN_NCHANNELS: "16"}
+profiles:
+  - name: acme/h100
+    platform: acme
+    architectures: [h100]
+    gpus: 8
+    nics: {resource: acme.com/nic, count: 2}
+    interconnect: Ethernet
+"""
+BARS = """kind: Bars
+source: acceptance of hall 1
+bars:
+  - key: busBandwidthGBps
+    when: {platform: acme}
+    expected: {value: 92.0}
+  - key: smallMessageLatencyUs
+    expression: value <= 60
+"""
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def planned(text: str, folder: Path) -> Plan:
+    """Return the plan that the detect step makes of what a workflow carries."""
+    loaded, source = load_certification(CERTIFICATION)
+    carried = parameters(loaded, text, source.file)["certification"]
+    plan, _ = detect_step(DirectoryStore(folder), carried, fleet=EXAMPLES / "fleet.yaml")
+    return plan
+
+
+def test_profiles_travel_with_the_certification_and_its_bars(tmp_path: Path) -> None:
+    profiles = written(tmp_path, "profiles.yaml", PROFILES)
+    bars = written(tmp_path, "bars.yaml", BARS)
+    text = with_files(CERTIFICATION.read_text("utf-8"), [profiles], [bars])
+    part = planned(text, tmp_path / "store").categories[0].parts[0]
+    setting = part.workload.env["NCCL_MIN_NCHANNELS"]
+    assert (setting.value, setting.origin.file) == ("16", "certification")
+    line = text.splitlines()[(setting.origin.line or 0) - 1]
+    assert line.strip() == 'env: {NCCL_MIN_NCHANNELS: "16"}'
+    own = [bar.key for bar in part.bars[0].bars if bar.origin.file == "certification"]
+    assert own == ["smallMessageLatencyUs"]
+
+
+def test_certification_alone_travels_as_it_is() -> None:
+    text = CERTIFICATION.read_text("utf-8")
+    assert with_files(text, [], []) == text
+
+
+@pytest.mark.parametrize(
+    ("profiles", "says"),
+    [
+        (PROFILES.replace("kind: Profiles\n", ""), r"profiles.yaml:1: .*add `kind: Profiles`"),
+        (PROFILES.replace("kind: Profiles", "kind: Bars"), r"profiles.yaml:2: .*'Profiles'"),
+        (PROFILES.replace("gpus: 8", "gpuz: 8"), r"profiles.yaml:13: .*did you mean 'gpus'"),
+        (PROFILES.replace('"16"', "'{{x}}'"), r"profiles.yaml:8: contains '\{\{'"),
+    ],
+    ids=["no kind", "other kind", "misspelt", "braces"],
+)
+def test_profiles_that_cannot_travel_are_refused(tmp_path: Path, profiles: str, says: str) -> None:
+    path = written(tmp_path, "profiles.yaml", profiles)
+    with pytest.raises(InputError, match=says):
+        with_files("kind: Certification\n", [path], [])
+
+
+def test_bars_may_be_about_the_platform_of_profiles_that_travel_with_them(tmp_path: Path) -> None:
+    bars = written(tmp_path, "bars.yaml", BARS)
+    with pytest.raises(InputError, match="acme"):
+        with_files("kind: Certification\n", [], [bars])
