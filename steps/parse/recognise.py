@@ -106,13 +106,25 @@ class Recogniser:
 
     def finish(self, context: ParseContext) -> list[Part]:
         """Return the parts that recognised something, the main one first."""
-        parts = [
-            *_read_documents(self._documents, self.name, context),
-            *(scanner.finish(context) for scanner, _ in self._scanners),
-        ]
+        parts, unknown = _read_documents(self._documents, self.name, context)
+        self._read_as_text(unknown)
+        parts += [scanner.finish(context) for scanner, _ in self._scanners]
         parts = [part for part in parts if part.claimed]
         parts.sort(key=lambda part: _rank(part, context), reverse=True)
         return parts
+
+    def _read_as_text(self, unknown: Sequence[Document]) -> None:
+        """Look for kernel lines in JSON of any structure, such as events and node conditions."""
+        kernel = [item for item in self._scanners if isinstance(item[0], KernelScanner)]
+        for document in unknown:
+            if document.one_line and isinstance(document.data, dict) and not document.cut_off:
+                continue  # was read as text already
+            lines = document.text.split("\n")
+            for index, text in enumerate(lines):
+                ended = not document.cut_off or index + 1 < len(lines)
+                for scanner, search in kernel:
+                    if search is None or search(text.encode("utf-8", "replace")):
+                        scanner.feed(Line(document.line + index, text, ended=ended))
 
 
 def _rank(part: Part, context: ParseContext) -> tuple[object, ...]:
@@ -135,7 +147,10 @@ def _needle_search(scanner: Scanner) -> Callable[[bytes], object] | None:
     return re.compile(b"|".join(re.escape(needle) for needle in scanner.needles)).search
 
 
-def _read_documents(documents: JsonDocuments, name: str, context: ParseContext) -> list[Part]:
+def _read_documents(
+    documents: JsonDocuments, name: str, context: ParseContext
+) -> tuple[list[Part], list[Document]]:
+    """Return what the JSON readers found, and the documents that none of them knows."""
     found = documents.finish()
     lines = [document for document in found if document.one_line and not document.cut_off]
     parts: list[Part] = []
@@ -161,7 +176,7 @@ def _read_documents(documents: JsonDocuments, name: str, context: ParseContext) 
         parts.append(_cut_off(cut_off[0]))
     elif unknown and not parts:
         parts.append(_unreadable(unknown, "JSON of an unknown structure"))
-    return parts
+    return parts, unknown
 
 
 def _read(documents: Sequence[Document], name: str, context: ParseContext) -> Part | None:

@@ -205,6 +205,23 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "MACHINE_CHECK fail [dgx-11]",
         ],
     ),
+    "firmware that does not answer": (
+        "[71.5] mlx5_core 0000:5e:00.0: poll_health:801:(pid 0): device's health compromised - "
+        "reached miss count\n"
+        "[72.1] bnxt_en 0000:19:00.1 ens2f1np1: Firmware fatal reset event received\n"
+        "[72.4] bnxt_en 0000:19:00.0 ens2f0np0: Firmware non-fatal reset event received\n"
+        "[73.0] mlx5_core 0000:9a:00.0: temp_warn:131:(pid 4): High temperature on sensors with "
+        "bit set 0 1\n"
+        "[80.2] NVRM: GPU3 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 91 "
+        "heartbeat 12 diff 5403 timeout 5200\n"
+        "[86.2] NVRM: GPU3 _kgspLogRpcTimeout: ******* GSP Timeout *******\n",
+        [
+            "NIC_FIRMWARE fail [0000:5e:00.0 mlx5_core]",
+            "NIC_FIRMWARE fail [0000:19:00.1 bnxt_en]",
+            "NIC_THERMAL warn [0000:9a:00.0 mlx5_core]",
+            "GPU_GSP_TIMEOUT fail [NVRM GPU3] x2",
+        ],
+    ),
     "inside a log of mpirun": (
         "[1,9]<stderr>:[77.1] NVRM: Xid (PCI:0000:18:00): 140, Unrecovered ECC error\n"
         "[1,2]<stdout>: iteration 3/ 10 | lm loss: 1.0 |\n",

@@ -22,8 +22,15 @@ _NO_HANDLE = re.compile(
 )
 _LOST = re.compile(rf"(?P<why>GPU is lost)|(?P<pci>{_PCI}).*GPU is lost")
 _LISTED = re.compile(r"GPU (?P<index>\d{1,3}): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[^)]*)\)?")
+# nvlink -e and -i name the GPU without its UUID
+_NAMED = re.compile(
+    r"GPU (?P<index>\d{1,3}): (?:NVIDIA|Tesla|Quadro|GeForce|Graphics Device)\b[^:]*"
+)
 _QUERIED = re.compile(rf"GPU (?P<pci>{_PCI})")
 _LINK = re.compile(r"Link (?P<link>\d+): (?P<state><inactive>|[\d.]+ GB/s)")
+_LINK_ERRORS = re.compile(
+    r"Link (?P<link>\d+): (?P<what>Replay|Recovery|CRC(?: \w+)?) Errors?: (?P<count>\d{1,18})"
+)
 _ALL_INACTIVE = "all links are inactive"
 _FIELD = re.compile(r"(?P<indent>\s*)(?P<name>[A-Za-z][\w /().-]*?)\s+:\s(?P<value>.*)")
 _HEADING = re.compile(r"(?P<indent>\s*)(?P<name>[A-Z][\w /().-]*)")
@@ -145,6 +152,9 @@ class NvidiaSmiScanner:
             self._gpu = Entity(node=line.host, gpu=words.gpu_index(index))
             self._listed.setdefault(index, line.number)
             return True
+        if named := _NAMED.fullmatch(stripped):
+            self._gpu = Entity(node=line.host, gpu=words.gpu_index(named["index"]))
+            return False  # others print such a line as well
         queried = _QUERIED.fullmatch(stripped)
         if queried and not text[:1].isspace():
             self._gpu = Entity(node=line.host, pci=queried["pci"])
@@ -159,6 +169,13 @@ class NvidiaSmiScanner:
         if _ALL_INACTIVE in text:
             self._listing_only = False
             self._see("NVLINK_DOWN", Effect.FAIL, "all NVLinks are inactive", self._gpu, line)
+            return True
+        errors = _LINK_ERRORS.search(text)
+        if errors and self._gpu.gpu is not None:
+            self._listing_only = False
+            if int(errors["count"]):
+                says = f"NVLink {errors['link']}: {errors['count']} {errors['what']} errors"
+                self._see("NVLINK_ERRORS", Effect.WARN, says, self._gpu, line)
             return True
         link = _LINK.search(text)
         if link and self._gpu.gpu is not None:

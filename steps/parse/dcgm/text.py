@@ -16,6 +16,7 @@ _GAVE_UP = re.compile(
     r".*\b(?:diagnostic could not be run|unable to complete (?:the )?diagnostic"
     r"|diagnostic can only be performed|unable to (?:connect to|start an embedded) host ?engine"
     r"|host engine connection|dcgm diagnostic subprocess was terminated|DCGM_ST_[A-Z_]+"
+    r"|MIG configuration is incompatible with the diagnostic|not found among possible test choices"
     r"|diag instance is already running)\b.*|.*Return: \(-\d+\).*",
     re.IGNORECASE,
 )
@@ -29,7 +30,15 @@ _CONDITION_ERROR = re.compile(
     r"ErrorCode:DCGM_FR_(?P<name>[A-Z0-9_]+)\s+GPU:(?P<gpu>\d+)(?:\s+PCI:(?P<pci>[0-9A-Fa-f:.]+))?"
     r"(?P<rest>.*)"
 )
-_HINTS = ("iagnostic", "ost engine", "ostengine", "DCGM_ST_", "diag instance", "Return: (-")
+_HINTS = (
+    "iagnostic",
+    "ost engine",
+    "ostengine",
+    "DCGM_ST_",
+    "diag instance",
+    "Return: (-",
+    "test choices",
+)
 _MOST_ERRORS = 20
 
 
@@ -50,6 +59,7 @@ class DcgmTextScanner:
         b"DCGM",
         b"ost engine",
         b"diag instance",
+        b"test choices",
         b"Return: (-",
         b"Executing in Pod",
         b"gpuId ",

@@ -1,4 +1,4 @@
-"""PCIe error reports, machine checks, throttling, and GPU memory lines that carry no Xid."""
+"""PCIe error reports, machine checks, throttling, NIC health, and GPU lines that carry no Xid."""
 
 from __future__ import annotations
 
@@ -49,12 +49,22 @@ _HOST_ERROR = re.compile(
     r"|(?P<any>\bMachine [Cc]heck(?: Exception| events logged|: \d+ Bank)"
     r"|\bmce: \[Hardware Error\])"
 )
+_GSP = re.compile(
+    r"NVRM: (?P<gpu>GPU\d{1,3}) "
+    r".*(?:_kgspIsHeartbeatTimedOut: Heartbeat timed out|\* GSP Timeout \*)"
+)
+_NIC = re.compile(
+    rf"(?P<driver>mlx5_core|bnxt_en) (?P<pci>{ADDRESS})\b.*?: .*?"
+    r"(?:(?P<dead>device's health compromised - reached miss count"
+    r"|[Ff]irmware fatal (?:error|reset event)|Fatal error \d+ detected)"
+    r"|(?P<heat>High temperature on sensors))"
+)
 _GPU_ADDRESS = re.compile(rf"\bGPU (?:at )?(?:PCI:)?(?P<pci>{ADDRESS})|\bPCI:(?P<bare>{ADDRESS})")
 _GPU_INDEX = re.compile(r"\bGPU ?(?P<gpu>\d{1,3})\b(?! ?:)")
 
 
 class PlatformReader:
-    """Collects lines about PCIe, CPU, memory and throttling.
+    """Collects lines about PCIe, CPU, memory, NICs and throttling.
 
     Args:
         file: name of the output, for the evidence.
@@ -139,6 +149,27 @@ def _gpu_memory(text: str) -> _Event | None:
     return _Event("ECC_UNCORRECTABLE", Effect.FAIL, "uncorrectable ECC error", pci=pci)
 
 
+def _gsp(text: str) -> _Event | None:
+    """Read what Xid 119 tells too, where the driver gets as far as that."""
+    match = _GSP.search(text) if "NVRM" in text else None
+    if not match:
+        return None
+    # The driver's own number, which need not be that of nvidia-smi.
+    says = "the GSP of a GPU does not answer the driver"
+    return _Event("GPU_GSP_TIMEOUT", Effect.FAIL, says, driver=f"NVRM {match['gpu']}")
+
+
+def _nic(text: str) -> _Event | None:
+    match = _NIC.search(text) if "mlx5_core" in text or "bnxt_en" in text else None
+    if not match:
+        return None
+    driver, pci = match["driver"], match["pci"]
+    if match["heat"]:
+        return _Event("NIC_THERMAL", Effect.WARN, "a network device is too hot", driver, pci)
+    says = "the firmware of a network device does not answer"
+    return _Event("NIC_FIRMWARE", Effect.FAIL, says, driver, pci)
+
+
 def _throttle(text: str) -> _Event | None:
     match = _THROTTLE.search(text)
     if not match:
@@ -163,4 +194,11 @@ def _host(text: str) -> _Event | None:
     return _Event("MACHINE_CHECK", Effect.WARN, "the CPU reported a machine check")
 
 
-_READERS: tuple[Callable[[str], _Event | None], ...] = (_pcie, _gpu_memory, _throttle, _host)
+_READERS: tuple[Callable[[str], _Event | None], ...] = (
+    _pcie,
+    _gpu_memory,
+    _gsp,
+    _nic,
+    _throttle,
+    _host,
+)

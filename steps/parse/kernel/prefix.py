@@ -16,7 +16,7 @@ _SYSLOG = re.compile(
 )
 _DMESG = re.compile(
     r"^(?:kern +:[a-z ]+: )?"
-    r"\[(?P<time> *\d+\.\d+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|"
+    r"\[(?P<time> *\d+\.\d+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d \d{4}|"
     r"[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d|"  # nv-fabricmanager
     r"\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)\] ?"
 )

@@ -10,7 +10,7 @@ from steps.parse.api import Line, ParseContext, Part
 from steps.parse.kernel.lost import LostGpuReader
 from steps.parse.kernel.platform import PlatformReader
 from steps.parse.kernel.ports import PortReader
-from steps.parse.kernel.prefix import Bare, bare
+from steps.parse.kernel.prefix import Bare, Origin, bare
 from steps.parse.kernel.sxid import SxidReader
 from steps.parse.kernel.window import Era, Window
 from steps.parse.kernel.xid import XidReader
@@ -79,6 +79,10 @@ class KernelScanner:
         b"Link DOWN",
         b"Link ACTIVE",
         b"Port module event",
+        b"health compromised",
+        b"irmware fatal",
+        b"Fatal error ",
+        b"High temperature on",
         b"NVSwitch",
         b"achine check",
         b"achine Check",
@@ -95,7 +99,7 @@ class KernelScanner:
         self._file = file
         self._window: Window | None = None
         self._eras: dict[Era | None, _Readers] = {None: _Readers(file)}
-        self._last: tuple[int, Era | None] = (0, None)
+        self._last: tuple[int, Era | None, Origin] = (0, None, Origin(None, None))
         self._claimed = 0
 
     def begin(self, context: ParseContext) -> None:
@@ -107,21 +111,21 @@ class KernelScanner:
         if len(line.text) > MAX_LINE:
             line = line._replace(text=line.text[:MAX_LINE])
         stripped = bare(line)
-        era = self._era(line, stripped)
-        self._last = (line.number, era)
+        number, before, origin = self._last
+        # dmesg and journalctl indent the further lines of a message: no time, and no host again.
+        goes_on = line.text[:1].isspace() and line.number - number == 1 and not stripped.time
+        if goes_on and stripped.origin == Origin(None, origin.rank):
+            stripped = stripped._replace(origin=origin)
+        era = before if goes_on and self._window else self._era(stripped)
+        self._last = (line.number, era, stripped.origin)
         readers = self._eras.get(era) or self._eras.setdefault(era, _Readers(self._file))
         if readers.feed(line, stripped) or "NVRM:" in line.text:
             self._claimed += 1
 
-    def _era(self, line: Line, stripped: Bare) -> Era | None:
-        if self._window is None:
+    def _era(self, stripped: Bare) -> Era | None:
+        if self._window is None or not stripped.time:
             return None
-        if stripped.time:
-            return self._window.era(stripped.time)
-        number, era = self._last
-        # dmesg indents the further lines of a message and gives them no time.
-        goes_on = line.text[:1].isspace() and line.number - number == 1
-        return era if goes_on else None
+        return self._window.era(stripped.time)
 
     def finish(self, context: ParseContext) -> Part:
         """Return the findings, earliest first; whether the log is whole cannot be told."""

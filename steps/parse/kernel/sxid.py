@@ -105,9 +105,9 @@ def _read_severity(event: SxidEvent, text: str) -> None:
         return
     if word := _FATAL.search(text):
         event.fatal = word["non"] is None
-    elif severity := _SEVERITY.match(text):
+    elif (severity := _SEVERITY.match(text)) and event.fatal is None:
         # The NVSwitch driver counts 0 non-fatal, 1 fatal; the word, where printed, decides.
-        event.fatal = event.fatal if event.fatal is not None else severity["severity"] == "1"
+        event.fatal = {"0": False, "1": True}.get(severity["severity"])
 
 
 _EFFECTS = {True: Effect.FAIL, False: Effect.WARN, None: Effect.INCONCLUSIVE}

@@ -15,7 +15,8 @@ from steps.parse.kernel.prefix import Bare, Origin
 from steps.parse.sightings import MAX_KEYS, Seen, node_of
 
 _XID = re.compile(
-    r"\bXid \((?:PCI:)?(?P<pci>[0-9A-Fa-f]{1,8}:[0-9A-Fa-f:.]{2,12})[^)]{0,40}\): "
+    # an address that somebody took out is none, and yet the Xid happened
+    r"\bXid \((?:PCI:)?(?:(?P<pci>[0-9A-Fa-f]{1,8}:[0-9A-Fa-f:.]{2,12})[^)]{0,40}|[^)]{0,40})\): "
     r"(?P<number>\d{1,4})\b,? ?(?P<text>.*)"
 )
 # One alternation, tried from the left: "Nonfatal" and "Non-fatal" never read as "Fatal".
@@ -43,6 +44,7 @@ class XidEvent:
     """All lines of one Xid number about one GPU.
 
     Attributes:
+        pci: address of the GPU; empty where the output does not tell it.
         fatal: what the line says where it says it; a fatal line outweighs others.
         derived: no line of its own, another Xid names it as its cause.
     """
@@ -106,10 +108,11 @@ class XidReader:
         number, text = int(match["number"]), match["text"].strip()
         if not line.ended and match.end("number") == len(bare.text):
             self._half = line
-        key = (number, bare.origin, device_key(match["pci"]))
+        pci = match["pci"] or ""
+        key = (number, bare.origin, device_key(pci))
         event = self.events.get(key)
         if event is None:
-            event = XidEvent(number, bare.origin, match["pci"], text)
+            event = XidEvent(number, bare.origin, pci, text)
             if len(self.events) < MAX_KEYS:
                 self.events[key] = event
         event.seen.add(self._file, line)
@@ -174,7 +177,7 @@ class XidReader:
             node=node_of(event.origin.host, event.origin.rank, context),
             gpu=event.gpu,
             rank=event.origin.rank,
-            pci=event.pci,
+            pci=event.pci or None,
             device=event.link,
         )
         return finding(

@@ -12,9 +12,20 @@ from steps.parse.launcher.rules import ENDS_RUN, FOLLOWS, HARMLESS, RULES
 from steps.parse.sightings import Seen, Tally, node_of, node_of_rank
 
 # mpirun's closing words spread over lines: "Process name: [[5461,1],3]" and "Exit code:    1".
-_FIRST_EXIT = re.compile(r"first process to do so was", re.I)
-_PROCESS_NAME = re.compile(r"^\s*Process name: \[\[?[^\]]*\],\s*(?P<rank>\d{1,7})\]", re.I)
-_EXIT_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>-?\d{1,9})\s*$", re.I)
+# Those of MPICH and Intel MPI (hydra): "=   RANK 3 PID 71 RUNNING AT node-b", "=   EXIT CODE: 139".
+_FIRST_EXIT = re.compile(r"first process to do so was|BAD TERMINATION OF ONE OF YOUR APPL", re.I)
+_PROCESS_NAME = re.compile(
+    r"^\s*Process name: \[\[?[^\]]*\],\s*(?P<rank>\d{1,7})\]"
+    r"|^\s*=\s+(?:RANK (?P<hydra>\d{1,7}) )?PID \d+ RUNNING AT (?P<node>\S+)",
+    re.I,
+)
+_EXIT_CODE = re.compile(
+    r"^\s*(?:=\s+)?Exit code:\s+(?P<code>-?\d{1,9})\s*$"
+    r"|^\s*=\s+KILLED BY SIGNAL: (?P<signal>\d{1,3}(?: \([^)]+\))?)",
+    re.I,
+)
+_SIGNAL_CODES = range(129, 160)
+"""Exit codes of a process that a signal ended."""
 _SIGNALLED = re.compile(
     r"noticed that process rank (?P<rank>\d{1,7})(?: with PID \d+)?(?: on node (?P<node>\S+))?"
     r".{0,40} exited on signal (?P<signal>\d+)(?: \((?P<name>[^)]+)\))?",
@@ -120,6 +131,10 @@ class LauncherScanner:
         b"to do so was",
         b"Process name",
         b"Exit code",
+        b"BAD TERMINATION",
+        b" RUNNING AT ",
+        b"EXIT CODE",
+        b"KILLED BY SIGNAL",
         b"exited on signal",
         b"srun: ",
         b"CANCELLED",
@@ -199,12 +214,17 @@ class LauncherScanner:
             return True
         in_box = self._box is not None and line.number - self._box.number <= _BOX
         if in_box and (match := _PROCESS_NAME.match(text)):
-            self._rank = self._rank if self._exit.count else int(match["rank"])
+            if not self._exit.count:
+                rank = match["rank"] or match["hydra"]
+                self._rank, self._node = int(rank) if rank else None, match["node"]
             self._exit.companion(self._file, line)
             return True
         if in_box and (match := _EXIT_CODE.match(text)):
-            self._note_exit(line, self._rank, None, f"exit code {match['code']}")
-            self._code = self._code if self._code is not None else int(match["code"])
+            code = int(match["code"]) if match["code"] else None
+            how = f"signal {match['signal']}" if code is None else f"exit code {code}"
+            killed = code is None or code in _SIGNAL_CODES
+            self._note_exit(line, self._rank, self._node, how, killed=killed)
+            self._code = self._code if self._code is not None else code
             return True
         return self._read_death(line)
 

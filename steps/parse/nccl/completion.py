@@ -13,9 +13,10 @@ from steps.parse.sightings import Tally
 
 MAX_FINDINGS = 64
 
-# with error 4, opcode … | with status=12 opcode=… | with status=IBV_WC_RETRY_EXC_ERR(12) …
+# with error 4, opcode … | with status=12 opcode=… | with status=IBV_WC_RETRY_EXC_ERR(12) …;
+# NCCL before 2.7 does not name the peer
 _COMPLETION = re.compile(
-    r"Got completion from peer (?P<peer>\S{1,200}?)?(?:<\d+>)? with (?:error |status=)"
+    r"Got completion (?:from peer (?P<peer>\S{1,200}?)?(?:<\d+>)? )?with (?:error |status=)"
     r"(?:\w+\()?(?P<status>\d{1,18})\)?"
 )
 _VENDOR = re.compile(r"vendor[ _]err[ =](\d{1,18})")

@@ -15,16 +15,19 @@ from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
 from steps.parse.nccl.completion import CompletionErrors
 from steps.parse.nccl.transport import origin
-from steps.parse.sightings import Seen, Tally
+from steps.parse.sightings import MAX_EVIDENCE, Seen, Tally
 
 SHOWN = 64
 ECHO = "remote process exited"
 
+# the first versions leave "Test" out; without it the place in the source tells a test program
 _TEST_NCCL = re.compile(
-    r"(?:(?P<host>[\w.-]{1,253}): )?Test NCCL failure (?P<where>\S+) '(?P<error>[^']*)'?"
+    r"(?:(?P<host>[\w.-]{1,253}): )?(?:Test NCCL failure \S+|\bNCCL failure \w+\.cu:\d+) "
+    r"'(?P<error>[^']*)'?"
 )
 _TEST_GPU = re.compile(
-    r"(?:(?P<host>[\w.-]{1,253}): )?Test (?:CUDA|HIP) failure (?P<where>\S+) '(?P<error>[^']*)'?"
+    r"(?:(?P<host>[\w.-]{1,253}): )?"
+    r"(?:Test (?:CUDA|HIP) failure \S+|\b(?:CUDA|Cuda) failure \w+\.cu:\d+) '(?P<error>[^']*)'?"
 )
 _TEST = re.compile(r"\.\. (?P<host>[\w.-]{1,253}) pid \d+: Test failure (?P<where>\S+)")
 _TIMEOUT = re.compile(r"\bTest timeout \((?P<seconds>\d{1,18})s\)")
@@ -148,6 +151,14 @@ class Failures:
         """Whether anything at all was seen."""
         return self.aborted or bool(self.warnings.count)
 
+    def explained(self, item: Finding) -> Finding:
+        """Return a finding about missing lines with the warnings that may be the reason."""
+        if item.code not in {"NO_RESULT_ROWS", "LOG_TRUNCATED"} or not self.warnings.count:
+            return item
+        proof = (*item.evidence[:2], *self.warnings.evidence)[:MAX_EVIDENCE]
+        message = f"{item.message}; NCCL warned before"
+        return item.model_copy(update={"message": message, "evidence": proof})
+
     def findings(self, context: ParseContext, addresses: Mapping[str, str]) -> list[Finding]:
         """Return what was seen, each kind once."""
         return [
@@ -204,7 +215,7 @@ class Failures:
                 proof=self._shm.evidence,
                 count=self._shm.count,
             )
-        elif system and not self.completions.seen:
+        elif system and not self.warnings.count:
             yield finding(
                 "INFRA_SHM",
                 "in a container an unhandled system error often means that /dev/shm is too small; "

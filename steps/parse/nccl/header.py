@@ -11,12 +11,13 @@ _CONFIG = re.compile(r"\bminBytes:?\s+(?P<min>\d{1,18})\s+maxBytes:?\s+(?P<max>\
 _STEP = re.compile(r"\bstep:\s*(\d{1,18})\((factor|bytes)\)")
 _PAIR = re.compile(r"\b([A-Za-z_]+(?: ?[Ii]ters)?):?\s+(-?\d{1,18})\b")
 _RANK = re.compile(
-    r"\bRank\s+(\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,18})\s*"
+    r"\bRank\s+(\d{1,7})\s+(?:Group\s+\d+\s+)?(?:Pid\s+\d+\s+)?on\s+(\S+)\s+device\s+(\d{1,18})\s*"
     r"\[([^\]]*)\]\s*(.*)"
 )
 _VERSION = re.compile(
     r"\bnccl-tests version (\S+)(?: nccl-headers=(\d{1,18}))?(?: nccl-library=(\d{1,18}))?"
     r"|\brccl-tests: Version (\S+)"
+    r"|\brccl-tests version (\S+)(?: rccl-headers=\d+)?(?: rccl-library=(\d{1,18}))?"
 )
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version\s*:?\s*(\d[\w.+-]*)")
 _START = re.compile(r"\bCollective test starting: (?:\S*/)?(\w+?)_perf(?:_mpi)?\b")
@@ -182,15 +183,17 @@ def read_versions(text: str) -> dict[str, str]:
     """Return the versions that a line names: nccl, rccl, nccl-tests, nccl-headers, rccl-tests."""
     versions: dict[str, str] = {}
     if found := _VERSION.search(text):
-        tests, headers, library, rccl = found.groups()
+        tests, headers, library, rccl, newer_rccl, rccl_library = found.groups()
         if tests:
             versions["nccl-tests"] = tests
         if headers:
             versions["nccl-headers"] = version_name(int(headers))
         if library:
             versions["nccl"] = version_name(int(library))
-        if rccl:
-            versions["rccl-tests"] = rccl
+        if rccl or newer_rccl:
+            versions["rccl-tests"] = rccl or newer_rccl
+        if rccl_library:
+            versions["rccl"] = version_name(int(rccl_library))
     if found := _LIBRARY.search(text):
         versions[found[1].lower()] = found[2]
     return versions

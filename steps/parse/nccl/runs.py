@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -106,6 +107,28 @@ class Run:
     def complete(self) -> bool:
         """Whether rows, their last size and the closing lines are all there."""
         return bool(self.rows) and self.closed and self.sweep_done
+
+
+def processes(events: Iterable[Event]) -> int:
+    """Return how many processes ran a test of their own at the same time; 1 is as it should be.
+
+    Programs that were built without MPI, or started without it, each print a whole table and
+    exchange no data. Their ranks tell them apart; without tags, several settings lines stand
+    before several closing lines, where one program after the other alternates. Tests that are told
+    apart by a host name were started as such, one for each node, by pdsh and its like.
+    """
+    closing: Counter[str | None] = Counter()
+    opened: Counter[str | None] = Counter()
+    most = 1
+    for writer, _, what in events:
+        if isinstance(what, Config | CycleStart):
+            opened[writer] = opened[writer] + 1 if not closing[writer] else 1
+            closing[writer] = 0
+        elif isinstance(what, Bounds):
+            closing[writer] += 1
+            most = max(most, min(closing[writer], opened[writer]))
+    ranks = [writer for writer, count in closing.items() if count and (writer or "").isdecimal()]
+    return max(most, len(ranks))
 
 
 def split_runs(events: Sequence[Event]) -> list[Run]:

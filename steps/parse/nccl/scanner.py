@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from steps.documents import Completeness, Figure, RankPlace, ReadMode
+from steps.documents import Completeness, Figure, Finding, RankPlace, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding, made_up_for
 from steps.parse.nccl import rccl
@@ -21,7 +21,7 @@ from steps.parse.nccl.header import (
 )
 from steps.parse.nccl.judge import Judge, Judged
 from steps.parse.nccl.layout import Ranks
-from steps.parse.nccl.runs import Event, HeadingLine, split_runs
+from steps.parse.nccl.runs import Event, HeadingLine, processes, split_runs
 from steps.parse.nccl.table import Layout, TableRow, read_heading, read_row
 from steps.parse.nccl.transport import Transport, is_logged
 
@@ -200,6 +200,8 @@ class NcclScanner:
             part.rows = judged.rows
             part.facts |= judged.facts
             part.findings = judged.findings
+            if (count := processes(self._events)) > 1:
+                part.findings.append(_apart(count))
         failures = self._failures.findings(context, self._transport.addresses)
         if part.completeness is Completeness.COMPLETE:
             part.start = judged.start
@@ -207,6 +209,8 @@ class NcclScanner:
                 made_up_for(item, judged.start) if item.code in _EARLIER else item
                 for item in failures
             ]
+        if part.completeness is not Completeness.COMPLETE and not failures:
+            part.findings = [self._failures.explained(item) for item in part.findings]
         part.findings += failures
         part.findings += self._transport.findings(context, nodes)
         if len(self._events) >= MAX_EVENTS:
@@ -222,3 +226,11 @@ class NcclScanner:
             if rank in places and places[rank].node is None:
                 places[rank] = places[rank].model_copy(update={"node": node})
         return [places[rank] for rank in sorted(places)]
+
+
+def _apart(count: int) -> Finding:
+    return finding(
+        "INFRA_BAD_ARGS",
+        f"{count} processes each ran a test of their own, with no traffic between them; "
+        "build the test program with MPI and start it with mpirun",
+    )

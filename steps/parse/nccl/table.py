@@ -40,10 +40,12 @@ class Layout(NamedTuple):
     Attributes:
         names: for example size, count, type, redop, root, out.time, out.algbw, …
         check: what the last column of a side holds.
+        milliseconds: times are in ms, as the tables were that have "bytes" for "size".
     """
 
     names: tuple[str, ...]
     check: Check
+    milliseconds: bool = False
 
 
 class TableRow(NamedTuple):
@@ -88,7 +90,11 @@ def read_heading(text: str, banner: str) -> Layout | None:
         return None
     only_in = sides == 1 and "in-place" in banner.lower() and "out-of-place" not in banner.lower()
     prefix = ("", "in." if only_in else "out.", "in.")
-    return Layout(tuple(prefix[side] + name for side, name in names), check)
+    return Layout(
+        tuple(prefix[side] + name for side, name in names),
+        check,
+        milliseconds="bytes" in lowered.split(),
+    )
 
 
 def read_row(text: str, layout: Layout | None, line: int) -> TableRow | None:
@@ -101,11 +107,20 @@ def read_row(text: str, layout: Layout | None, line: int) -> TableRow | None:
         row = _row(named, layout.check, line) if named else None
         if named and row:
             blank = "redop" in layout.names and "redop" not in named
-            return row._replace(blank_redop=blank)
+            return (_in_us(row) if layout.milliseconds else row)._replace(blank_redop=blank)
         # a row that lacks cells was torn; what is left of it stands under other columns
         return _by_types(tokens, line) if len(tokens) > len(layout.names) + 1 else None
     found = _by_types(tokens, line)
     return found if found and _aligned(found.row) else None
+
+
+def _in_us(entry: TableRow) -> TableRow:
+    times = {
+        name: time * 1000
+        for name in ("out_time_us", "in_time_us")
+        if (time := getattr(entry.row, name)) is not None
+    }
+    return entry._replace(row=entry.row.model_copy(update=times))
 
 
 def _by_heading(tokens: list[str], layout: Layout) -> dict[str, str] | None:

@@ -18,7 +18,8 @@ SHOWN_HOSTS = 64
 SOCKET = "Socket"
 
 _ORIGIN = re.compile(
-    r"(?P<host>[\w.-]{1,253}):\d+:\d+ \[(?P<gpu>\d{1,4})\](?: \S+)? "
+    # a warning has the place in the source, and from 2.29 the function in brackets
+    r"(?P<host>[\w.-]{1,253}):\d+:\d+ \[(?P<gpu>\d{1,4})\](?: \S+)?(?: \(\S+\))? "
     r"NCCL [A-Z]+ (?P<message>.*)"
 )
 _NETWORK = re.compile(r"Using network (?P<name>\S(?:.*\S)?)")
@@ -28,6 +29,8 @@ _OFI = re.compile(
     r"NET/OFI Selected provider is (?P<provider>[\w;-]+)(?:.*\(found (?P<count>\d{1,18}) nics?\))?",
     re.I,
 )
+_PLAIN_PROVIDER = re.compile(r"(?:tcp|udp|sockets|net)\b")
+"""Providers of libfabric that are plain sockets again: ``tcp;ofi_rxm``."""
 _COMM = re.compile(r"\brank (?P<rank>\d{1,7}) n?ranks (?P<count>\d{1,7})\b")
 _ENV = re.compile(r"\b(?P<name>[A-Z][A-Z0-9_]+) set by environment to (?P<value>.*?)\.?$")
 _ADDRESS = re.compile(
@@ -71,6 +74,7 @@ class Transport:
         self._networks: dict[str, dict[str, Evidence]] = {}
         self._via: dict[str, None] = {}
         self._nics: dict[str, tuple[int, Evidence]] = {}
+        self._plain: set[str] = set()
         self._hint: Evidence | None = None
         self._notes: dict[str, Evidence] = {}
         self._gdr: bool | None = None
@@ -129,6 +133,9 @@ class Transport:
             self._has_nics(host, len({one for name in names for one in name.split("+")}), line)
         elif found := _OFI.search(message):
             self.facts.setdefault("provider", found["provider"])
+            if _PLAIN_PROVIDER.match(found["provider"]) and len(self._plain) < MAX_HOSTS:
+                self._plain.add(host or "")
+                self._uses(SOCKET, host, line)
             if found["count"]:
                 self._has_nics(host, int(found["count"]), line)
         if self._hint is None and _FABRIC_HINT.search(message):
@@ -146,6 +153,8 @@ class Transport:
             self._note(message, line)
 
     def _uses(self, name: str, host: str | None, line: Line) -> None:
+        if "Libfabric" in name and (host or "") in self._plain:
+            name = SOCKET
         hosts = self._networks.setdefault(name, {}) if len(self._networks) < SHOWN_HOSTS else {}
         if (host or "") not in hosts and len(hosts) < MAX_HOSTS:
             hosts[host or ""] = evidence(self.file, line)

@@ -17,13 +17,15 @@ from steps.parse.training.ranks import rank_of
 _NAN = re.compile(
     r"found (?:NaN|Inf|NaN/Inf|unexpected(?:ly)? large) in local (?:grad|forward)|"
     r"Unexpected result (?:nan|inf)|found NaN in (?:loss|local)|"
+    # Megatron's rerun state machine, which also looks into losses that only jumped
+    r"\brerun: unexpected result is (?:not )?reproducible[^(]{0,80}\([^)]{0,40}\b(?:nan|inf)\b|"
     r"loss is (?:nan|inf)\b|(?:nan|inf) loss (?:found|detected)|gradient is nan",
     re.I,
 )
 _RANK = re.compile(r"\bRank:? ?(?P<rank>\d{1,7})\b", re.I)
 _DEVICE = re.compile(r"\bdevice:? ?(?P<gpu>\d{1,4})\b", re.I)
 _NODE = re.compile(r"\bnode:? ?(?P<node>[A-Za-z][\w.-]*)", re.I)
-_ITERATION = re.compile(r"\biteration:? ?(?P<step>\d+)", re.I)
+_ITERATION = re.compile(r"\biteration:? ?#?(?P<step>\d+)", re.I)
 
 _OOM = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|"
@@ -105,6 +107,7 @@ class FailureReader:
         self._root: _Root | None = None
         self._root_seen = Seen()
         self._last: dict[_Key, int] = {}
+        self._places: dict[int, Entity] = {}
         self.last_fatal = 0
         self._traceback = False
 
@@ -143,6 +146,8 @@ class FailureReader:
             gpu=int(gpu["gpu"]) if gpu else None,
             rank=int(rank["rank"]) if rank else line.rank,
         )
+        if entity.rank is not None and entity.node:
+            self._places.setdefault(entity.rank, entity)
         at = f" at iteration {step['step']}" if step else ""
         key = _Key("TRAIN_NAN", None, f"a NaN check failed on the local gradient or loss{at}")
         self._add(line, key, entity if str(entity) else None)
@@ -215,7 +220,9 @@ class FailureReader:
         return found
 
     def _finding(self, key: _Key, seen: Seen, context: ParseContext, world: int | None) -> Finding:
-        entities = [_located(self._hosted(entity), context) for entity in seen.entities]
+        entities = [
+            *dict.fromkeys(_located(self._hosted(entity), context) for entity in seen.entities)
+        ]
         witness = key.code == "TRAIN_CONFIG" or _too_many(key.code, entities, world)
         times = f", {seen.count} times" if seen.count > 1 else ""
         return finding(
@@ -229,7 +236,9 @@ class FailureReader:
         )
 
     def _hosted(self, entity: Entity) -> Entity:
-        """Take the host of a rank from torchrun's summary."""
+        """Take the host of a rank from a line that tells it, or from torchrun's summary."""
+        if entity.node is None and entity.rank in self._places:
+            return self._places[entity.rank]
         root = self._root
         if root and entity.node is None and entity.rank is not None and entity.rank == root.rank:
             return entity.model_copy(update={"node": root.host})

@@ -40,6 +40,8 @@ _SEQUENCE = re.compile(
     r"\b(?:seq_length|sequence_length|max_sequence_length) ?[.:= ]+(?P<n>\d{1,9})\s*$"
 )
 _LOG_INTERVAL = re.compile(r"\blog_interval ?[.:= ]+(?P<n>\d{1,9})\s*$")
+_BAR = re.compile(r"it/s|s/it|step_timing|loss=")
+"""What a line must hold to be a progress bar worth reading, for speed."""
 _HF_LOSS = re.compile(r"\{'loss': [^}]*'epoch'")
 _TROUBLE = re.compile(r"atchdog|Rank|rror|xception|ut of memory|NaN|Barrier|dump signal|\[rank")
 """What a line must hold to be both a step and a failure, for speed."""
@@ -175,7 +177,7 @@ class TrainingScanner:
                 del self._lone[:-100]
             self._pending = (line.number, *timing)
             found = True
-        if "it/s" in text or "s/it" in text:
+        if _BAR.search(text):
             for bar in read_bars(text, ended=line.ended):
                 if bar.labelled:
                     self._tools.add("lightning")
@@ -350,7 +352,9 @@ class TrainingScanner:
         done = self._done()
         fatal = max(self._failures.last_fatal, self._nccl_line, self._hang.last)
         # Python may complain while it shuts down after a run that was fine.
-        if fatal > max(last_step, self._end_line) and not (done and context.exit_code == 0):
+        # A failure on the line of the last step is glued to the end of its progress bar.
+        last_word = fatal and fatal >= max(last_step, self._end_line)
+        if last_word and not (done and context.exit_code == 0):
             return Completeness.ABORTED
         if not done and (self._log.last_cut or not part.rows):
             return Completeness.CUT_OFF

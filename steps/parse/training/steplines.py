@@ -4,7 +4,10 @@ Formats:
 - Megatron-LM old and new, Megatron-DeepSpeed, nanotron: ``iteration 43/ 100 | name: value | …``
 - NeMo 2: ``Training epoch 0, iteration 35/49 | name: value | …``, counted from 0
 - Megatron-Bridge: ``Step Time : 9.12s GPU utilization: 744.1MODEL_TFLOP/s/GPU``, on a line before
+  (``TFLOP/s/GPU`` in its first releases)
 - NeMo 1 and Lightning progress bars: ``Epoch 0:  1%|▏| 795/77225 [9:07:58<…, 41.36s/it, loss=3.1]``
+- later ones without a rate: ``Epoch 0: 98%|▉| 49/50 [31:45<00:37, …, train_step_timing in s=5.91]``
+- those of an unknown length: ``Epoch 2: : 815it [3:01, 4.49it/s, loss=2.1]``
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ _HEAD = re.compile(
 )
 _STEP_TIME = re.compile(
     r"Step Time\s*:\s*(?P<seconds>[\d.]+|nan|inf)\s*s\b.{0,40}?GPU utilization\s*:\s*"
-    r"(?P<tflops>-?[\d.]+(?:e[-+]?\d+)?|nan|inf)\s*MODEL_TFLOP",
+    r"(?P<tflops>-?[\d.]+(?:e[-+]?\d+)?|nan|inf)\s*(?:MODEL_)?TFLOP",
     re.I,
 )
 _BAR = re.compile(
-    r"(?P<label>[A-Za-z][\w .()/-]{0,40}:)?[ :]{0,12}(?:\d{1,3}%)?\|[^|\[\]]{0,200}\|\s{0,20}"
-    r"(?P<step>\d{1,12})/(?P<total>\d{1,12}|\?)\s{0,20}\[(?P<inside>[^\]\[]{0,2000})(?P<end>\])?"
+    r"(?P<label>[A-Za-z][\w .()/-]{0,40}:)?[ :]{0,12}(?:(?:\d{1,3}%)?\|[^|\[\]]{0,200}\|\s{0,20}"
+    r"(?P<step>\d{1,12})/(?P<total>\d{1,12}|\?)|(?P<count>\d{1,12})it)\s{0,20}"
+    r"\[(?P<inside>[^\]\[]{0,2000})(?P<end>\])?"
 )
 _RATE = re.compile(r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>s/it|it/s|s/step|step/s)\b")
 _PAIR = re.compile(r"(?:^|,)\s*(?P<name>[A-Za-z][\w /().-]{0,60}?)=(?P<value>[^,]*)")
@@ -149,8 +153,8 @@ def read_bars(text: str, *, ended: bool) -> Iterator[StepLine]:
             continue
         inside = match["inside"]
         line = StepLine(
-            step=int(match["step"]),
-            total=None if match["total"] == "?" else int(match["total"]),
+            step=int(match["step"] or match["count"]),
+            total=int(match["total"]) if match["total"] not in {None, "?"} else None,
             bar=True,
         )
         if not ended and not match["end"]:
