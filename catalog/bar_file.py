@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -257,7 +256,7 @@ def _check_when(when: BarWhen, source: Source, path: Path_, names: dict[str, lis
     for field, known in names.items():
         condition: Names = getattr(when, field)
         for glob in condition.within + condition.not_in:
-            if not any(fnmatchcase(name, glob) for name in known):
+            if not any(Names(within=(glob,)).fits(name) for name in known):
                 hint = suggestion(glob, known) or f"known: {', '.join(known)}"
                 raise source.error(
                     f"names {field} {glob!r}, which is not known", (*path, field), hint

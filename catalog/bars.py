@@ -27,6 +27,9 @@ STAGES = "catalog/stages.yaml"
 EXPECTED = "expected"
 """Name that stands in expressions for what the figure should reach."""
 
+ADVICE = "; state a bar in thresholds"
+"""What to do about hardware of which nothing is known to expect."""
+
 Slot = tuple[str, bool]
 
 
@@ -142,7 +145,7 @@ class _Situation:
             return f"the platform is not told, so nothing is known to expect of {what}"
         return (
             f"nothing is published of {what} for {self.hardware.gpu_architecture} on "
-            f"{self.hardware.place} with {count}, and {found.why}; state a bar in thresholds"
+            f"{self.hardware.place} with {count}, and {found.why}{ADVICE}"
         )
 
     def applies(self, template: BarTemplate) -> bool:

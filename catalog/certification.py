@@ -1,8 +1,9 @@
 """The Certification: the document a person writes.
 
 Field names are those of NVCRE's Certification where it has them, so that its users can bring
-theirs; ``stage``, ``limits``, ``profile``, ``env``, ``isolate``, ``nodeHealth``,
-``stallTimeoutSeconds`` and ``stallMultiplier`` are ours.
+theirs; ``stage``, ``limits``, ``parallelCategories``, ``profile``, ``topologyKey``, ``env``,
+``isolate``, ``replaceBars``, ``nodeHealth``, ``stallTimeoutSeconds`` and ``stallMultiplier`` are
+ours.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -14,7 +12,7 @@ from catalog.errors import InputError, Place
 from catalog.expressions import compile_bar
 from catalog.model import Model, suggestion
 from catalog.resolved import Launcher, Scope
-from catalog.source import only_mapping, parse_documents, read_one, validate
+from catalog.source import only_mapping, parse_documents, validate
 
 Tool = Literal["nccl", "dcgm", "training"]
 
@@ -64,7 +62,8 @@ class Entry(Model):
         min_nodes: fewest nodes of a group.
         min_gpus: fewest GPUs of a job.
         diag_level: DCGM level that is asked for.
-        command: words with ``${option}`` placeholders; resolved by `catalog.resolve`.
+        command: words with ``${option}`` placeholders; resolved by `catalog.resolve`. A word that
+            is one placeholder alone stands for as many words as its list has items.
         options: options it takes, with their defaults; null where there is no default.
         env: environment of the ranks; ``${mnnvl}`` becomes 1 or 0.
         resources: CPU and memory limits and requests of a worker.
@@ -104,7 +103,8 @@ def builtin_entries() -> dict[str, Entry]:
         InputError: a shipped file is damaged.
     """
     found: dict[str, Entry] = {}
-    for domain in sorted(_entries_root().iterdir(), key=lambda item: item.name):
+    root = resources.files("catalog").joinpath("entries")
+    for domain in sorted(root.iterdir(), key=lambda item: item.name):
         if not domain.is_dir():
             continue
         for file in sorted(domain.iterdir(), key=lambda item: item.name):
@@ -114,19 +114,6 @@ def builtin_entries() -> dict[str, Entry]:
                 entry = validate(only_mapping(parse_documents(text, name), name), Entry)
                 found[entry.id] = entry
     return found
-
-
-def _entries_root() -> Traversable:
-    return resources.files("catalog").joinpath("entries")
-
-
-def read_entry(path: Path) -> Entry:
-    """Read an entry file of the user's own.
-
-    Raises:
-        InputError: with file, line and field.
-    """
-    return validate(read_one(path), Entry)
 
 
 def find_entry(name: str, place: Place | None = None) -> Entry:

@@ -4,6 +4,7 @@
     ├── InputError          what a person gave is wrong; the command line exits with 2
     │   └── ExpressionError a CEL text does not compile, names an unknown figure or gives no boolean
     ├── RecordError         a document in the record store is missing, damaged or too big
+    │   └── NoPlanError     there is no plan, so nothing ran and nothing is proven
     └── ClusterError        the Kubernetes API refused or did not answer
 
 They live in the lowest layer because all layers raise them.

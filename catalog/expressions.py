@@ -8,16 +8,13 @@ mixes, gives no boolean, or gives the same whatever is measured. The dialect of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
 
 from catalog.cel.explain import format_value
 from catalog.cel.expression import Expression, compile_expression
-from catalog.cel.kinds import AnyKey
 from catalog.cel.operators import NotFiniteError
 from catalog.errors import ExpressionError, Place
-from catalog.figures import FigureType, figures_of
+from catalog.figures import figures_of
 from catalog.model import suggestion
 from catalog.resolved import Scope
 from catalog.vocabulary import MEASURED, expects, names_of, row_fields, samples_of
@@ -30,11 +27,10 @@ __all__ = [
     "compile_bar",
     "compile_expression",
     "format_value",
-    "sample_values",
     "split_keyed",
 ]
 
-_KEYED = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)\s*:(?!:)\s*(.+)", re.DOTALL)
+_KEYED = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!:)\s*(.+)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NUMBER = re.compile(r"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*")
 _SPEEDS = {"s", "ratio", "TFLOP/s", "tokens/s", "samples/s"}
@@ -88,6 +84,10 @@ def check_threshold(
 
 @lru_cache(maxsize=4096)
 def _checked(key: str, text: str, tool: str, scope: Scope) -> Expression:
+    if key in row_fields(tool):
+        test = re.sub(r"\bvalue\b", f"row.{key}", text)
+        hint = f"it is a field of result rows; in scope row, without a key, write {test}"
+        raise ExpressionError(f"{key!r} is no figure of {tool}", hint=hint)
     if not _KEY.fullmatch(key):
         raise ExpressionError(
             f"{key!r} is no threshold key", hint="a key is a letter and then letters and digits"
@@ -143,9 +143,3 @@ def code_of(key: str, expression: Expression, tool: str) -> str:
     counts = any(figures[name].unit == "count" for name in names)
     slow = tool == "training" and units & _SPEEDS and not counts
     return "TRAIN_SLOW" if slow else "ThresholdViolation"
-
-
-def sample_values(figures: Mapping[str, FigureType]) -> dict[str, Any]:
-    """Return a value of the right type for every figure."""
-    samples: dict[str, Any] = {"double": 1.5, "int": 1, "map": AnyKey({"1G": 1.5})}
-    return {name: samples[figure.type] for name, figure in figures.items()}

@@ -35,7 +35,7 @@ _DECIDES_NOTHING = {
     True: ("can never fail", "it is true of every value that there can be"),
     False: ("can never pass", "it is false of every value that there can be"),
 }
-RATIO = "compares a ratio, which is 0 to 1, with"
+_RATIO = "compares a ratio, which is 0 to 1, with"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def check(statement: Statement) -> Iterator[Finding]:
     ]
     for text, hint in looks:
         yield Finding("warning", f"{text}: {statement.text}", statement.place, hint)
-    if not any(text.startswith(RATIO) for text, _ in looks):
+    if not any(text.startswith(_RATIO) for text, _ in looks):
         for level, text, hint in _of_values(statement, expression):
             yield Finding(level, f"{text}: {statement.text}", statement.place, hint)
 
@@ -156,7 +156,7 @@ def _of_units(statement: Statement, expression: Expression) -> Iterator[tuple[st
     for number in units.bare_ratios(expression.node):
         percent = f"write {format_value(number / 100)} for {format_value(number)} %"
         hint = percent if 1 < number <= 100 else None
-        yield f"{RATIO} {format_value(number)}", hint
+        yield f"{_RATIO} {format_value(number)}", hint
 
 
 def _of_whole_numbers(

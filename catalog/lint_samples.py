@@ -23,8 +23,13 @@ from catalog.vocabulary import MEASURED, Name
 Values = dict[str, Any]
 
 _STARTS = 16
+"""Sets of values to begin with."""
 _COMBINED = 16
-_BESIDE, _LEAST = 1e-6, 1e-6
+"""Of each such set, how often several names are moved together."""
+_BESIDE = 1e-6
+"""Distance to a border, as a part of its value."""
+_LEAST = 1e-6
+"""Least distance to a border, and least value of what is never nothing."""
 
 PLAUSIBLE: dict[str, tuple[float, float]] = {
     "GB/s": (0.01, 2000.0),

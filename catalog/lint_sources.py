@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable, Iterator
 from fnmatch import fnmatchcase
 from importlib import resources
 
@@ -10,10 +12,12 @@ from catalog.certification import Certification, parse_certification
 from catalog.entry import Entry, builtin_entries, find_entry
 from catalog.errors import InputError
 from catalog.lint import Finding, Statement
+from catalog.lint_expected import beyond_reach
 from catalog.model import suggestion
 from catalog.profile import Profiles, builtin_profiles
 from catalog.source import Path_, Source, parse_documents, validate
 from catalog.stages import find_stage, stages
+from catalog.vocabulary import PEER_NAMES
 
 Stated = tuple[list[Statement], list[Finding]]
 KINDS = ("Certification", "Bars")
@@ -69,7 +73,10 @@ def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
         read_bars([source], profiles)
     except InputError as error:
         wrong.append(_as_finding(error))
-    wrong += _unknown_machines(document, source, profiles or builtin_profiles())
+    known = profiles or builtin_profiles()
+    wrong += _unknown_machines(document, source, known)
+    wrong += _unreachable(document, source, known)
+    wrong += _repeated(document, source)
     stated = [
         statement
         for index, item in enumerate(document.bars)
@@ -81,17 +88,44 @@ def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
 def _unknown_machines(document: BarFile, source: Source, profiles: Profiles) -> list[Finding]:
     """Find instance types of no profile: misspelt, or a machine that needs none of its own."""
     known = sorted({name for item in profiles.all() for name in item.profile.instance_types})
+    lower = [name.lower() for name in known]
     found = []
     for index, item in enumerate(document.bars):
         condition = item.when.instance_type
         for glob in condition.within + condition.not_in:
             # Profiles name theirs by globs too.
-            if any(fnmatchcase(glob, name) or fnmatchcase(name, glob) for name in known):
+            low = glob.lower()
+            if any(fnmatchcase(low, name) or fnmatchcase(name, low) for name in lower):
                 continue
             text = f"names instanceType {glob!r}, which no profile has"
             place = source.place(("bars", index, "when", "instanceType"))
             found.append(Finding("warning", text, place, suggestion(glob, known)))
     return found
+
+
+def _unreachable(document: BarFile, source: Source, profiles: Profiles) -> Iterator[Finding]:
+    for index, item in enumerate(document.bars):
+        why = beyond_reach(item, profiles)
+        if why is not None:
+            yield Finding("warning", why, source.place(("bars", index, "expected")))
+
+
+def _repeated(document: BarFile, source: Source) -> Iterator[Finding]:
+    """Find bars that a later one of the file replaces wherever they would hold."""
+    stated: dict[Hashable, int | None] = {}
+    for index, item in enumerate(document.bars):
+        place = source.place(("bars", index))
+        names = set(re.findall(r"\w+", item.expression or ""))
+        says: list[Hashable] = []
+        if item.expression is not None:
+            says.append((item.key, repr(item.when), "peers" if names & PEER_NAMES else "height"))
+        if item.expected is not None:
+            says.append((item.key, repr(item.when), "expected"))
+        before = [line for what in says if (line := stated.get(what)) is not None]
+        if before:
+            text = f"states {item.key} again under the same conditions"
+            yield Finding("warning", f"{text}; that of line {before[0]} never holds", place)
+        stated |= dict.fromkeys(says, place.line)
 
 
 def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:

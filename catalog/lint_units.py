@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from catalog.cel.node import COMPARISONS, MACROS, Node
 from catalog.vocabulary import Name
 
-NO_UNIT = {"ratio", "1"}
+_NO_UNIT = {"ratio", "1"}
 """Units of plain numbers that stand for a part or a factor."""
 _OF_THEIR_ARGUMENT = {"min", "max", "sum", "mean", "median", "percentile", "stddev", "abs"}
 
@@ -31,7 +31,7 @@ class Units:
         for units, part in self._walk(node):
             if part.op in {*COMPARISONS, "+", "-", "in"} and len(part.args) == 2:
                 left, right = (units.unit(argument) for argument in part.args)
-                if left and right and left != right and not {left, right} <= NO_UNIT:
+                if left and right and left != right and not {left, right} <= _NO_UNIT:
                     yield left, right
 
     def bare_ratios(self, node: Node) -> Iterator[float]:
@@ -116,9 +116,9 @@ class Units:
         left, right = (self.unit(part) for part in node.args)
         if node.op == "/" and left is not None and left == right:
             return "ratio"
-        if right is None or right in NO_UNIT:
+        if right is None or right in _NO_UNIT:
             return left
-        return right if node.op == "*" and (left is None or left in NO_UNIT) else None
+        return right if node.op == "*" and (left is None or left in _NO_UNIT) else None
 
 
 def _number(node: Node) -> float | None:

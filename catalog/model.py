@@ -34,5 +34,6 @@ class Model(BaseModel):
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """Return 'did you mean …' for a misspelt name, or None when nothing is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else None
+    spelt = {item.lower(): item for item in known}
+    near = difflib.get_close_matches(name.lower(), spelt, n=1, cutoff=0.6)
+    return f"did you mean {spelt[near[0]]!r}?" if near else None

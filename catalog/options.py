@@ -92,15 +92,11 @@ def merge_options(
     for item in defaults:
         if item.key in merged:
             merged[item.key] = override(merged[item.key], item.value, item.origin)
-    category = certification.spec.categories[index]
-    at_category: Path_ = ("spec", "categories", index, "options")
-    for name in category.options.given():
+    layers = _layers(certification, index)
+    own, at_category, _ = layers[-1]
+    for name in own.given():
         if name not in merged:
             raise _meaningless(entry, name, text, (*at_category, name))
-    layers = (
-        (certification.spec, ("spec",), "certification"),
-        (category.options, at_category, f"category {entry.id}"),
-    )
     for options, path, rule in layers:
         for name, value in options.given().items():
             if name in merged and _applies(entry, name, value, path):
@@ -112,6 +108,15 @@ def merge_options(
         hint = f"one of {', '.join(entry.scales)}"
         raise InputError(f"{entry.id} has no scale {scale.value!r}", place, hint)
     return merged
+
+
+def _layers(certification: Certification, index: int) -> tuple[tuple[Options, Path_, str], ...]:
+    """Return the options of the certification and then of the category, each with path and rule."""
+    category = certification.spec.categories[index]
+    return (
+        (certification.spec, ("spec",), "certification"),
+        (category.options, ("spec", "categories", index, "options"), f"category {category.id}"),
+    )
 
 
 def _applies(entry: Entry, name: str, value: Any, path: Path_) -> bool:
@@ -132,13 +137,7 @@ def env_layers(
 ) -> Iterable[tuple[str, str, Origin]]:
     """Yield the variables of ``env`` with the line of each, the category's last."""
     text = source or NO_SOURCE
-    category = certification.spec.categories[index]
-    at_category: Path_ = ("spec", "categories", index, "options")
-    layers: tuple[tuple[Options, Path_, str], ...] = (
-        (certification.spec, ("spec",), "certification"),
-        (category.options, at_category, f"category {category.id}"),
-    )
-    for options, path, rule in layers:
+    for options, path, rule in _layers(certification, index):
         for name, value in (options.env or {}).items():
             yield name, value, origin_at(text, (*path, "env", name), rule)
 

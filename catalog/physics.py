@@ -80,10 +80,12 @@ class Derived:
     Attributes:
         value: in the unit of the figure.
         how: the calculation, in words and numbers.
+        limit: what links or cores would give without any loss.
     """
 
     value: float
     how: str
+    limit: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _nvlink(operation: str, hardware: Hardware, nodes: int) -> Derived | Unknown
     if hardware.gpus_per_node == 1 and nodes == 1:
         return Unknown("a single GPU has no other to talk to")
     part = physics().efficiency.nvlink[operation]
-    return Derived(part * rate, f"{part:g} x {rate:g} GB/s of NVLink for each GPU")
+    return Derived(part * rate, f"{part:g} x {rate:g} GB/s of NVLink for each GPU", rate)
 
 
 def _wire(hardware: Hardware) -> float | None:
@@ -189,23 +191,23 @@ def _fabric(operation: str, hardware: Hardware, nodes: int) -> Derived | Unknown
     known = physics()
     part = known.efficiency.fabric[operation]
     how = f"{part:g} x {_devices(hardware)}"
-    value = part * wire
+    limit = wire
     if operation == "alltoall":
         ranks = nodes * gpus
-        value *= (ranks - 1) / (ranks - gpus)
+        limit *= (ranks - 1) / (ranks - gpus)
         how += f" x {ranks - 1}/{ranks - gpus} (peers / peers on other nodes)"
     else:
-        value *= gpus
+        limit *= gpus
         how += f" x {gpus}"
     slow = known.slow_fabrics.get(hardware.profile or "", 1.0)
     many = known.many.factor if nodes > known.many.nodes else 1.0
-    value *= slow * many
+    value = part * limit * slow * many
     how += f" x {slow:g} ({hardware.profile})" if slow < 1 else ""
     how += f" x {many:g} (more than {known.many.nodes} nodes)" if many < 1 else ""
     inside = _nvlink(operation, hardware, nodes)
     if isinstance(inside, Derived) and inside.value < value:
         return inside
-    return Derived(value, how)
+    return Derived(value, how, limit)
 
 
 def _nic(hardware: Hardware) -> Derived | Unknown:
@@ -215,7 +217,7 @@ def _nic(hardware: Hardware) -> Derived | Unknown:
     if wire is None or gpus is None or gpus < 2:
         return Unknown("number or rate of the network devices is not known")
     part = physics().efficiency.nic["all_reduce"]
-    return Derived(part * wire, f"{part:g} x {_devices(hardware)}")
+    return Derived(part * wire, f"{part:g} x {_devices(hardware)}", wire)
 
 
 def _copy(figure: str, hardware: Hardware) -> Derived | Unknown:
@@ -228,7 +230,8 @@ def _copy(figure: str, hardware: Hardware) -> Derived | Unknown:
     if rate is None:
         return Unknown(f"the rate of its links is not known for {gpu}")
     part = known.efficiency.peer if peer else known.efficiency.pcie
-    return Derived(part * rate, f"{part:g} x {rate:g} GB/s of {'NVLink' if peer else 'PCIe'}")
+    link = "NVLink" if peer else "PCIe"
+    return Derived(part * rate, f"{part:g} x {rate:g} GB/s of {link}", rate)
 
 
 def _training(entry: Entry, hardware: Hardware, nodes: int, *, across: bool) -> Derived | Unknown:
@@ -240,4 +243,5 @@ def _training(entry: Entry, hardware: Hardware, nodes: int, *, across: bool) -> 
     if nodes > 1 and not across and wire < known.least_network:
         least = f"{known.least_network:g} GB/s for each GPU"
         return Unknown(f"gradients need a network of {least}, which this is not known to have")
-    return Derived(part * peak, f"{part:g} x {peak:g} TFLOP/s, the dense BF16 peak of {gpu}")
+    how = f"{part:g} x {peak:g} TFLOP/s, the dense BF16 peak of {gpu}"
+    return Derived(part * peak, how, peak)

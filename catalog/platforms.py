@@ -74,6 +74,12 @@ def platform_rules() -> tuple[PlatformRule, ...]:
     return tuple(PlatformRule.model_validate(item) for item in yaml.safe_load(text))
 
 
+def platform_named(name: str) -> str:
+    """Return a platform that a person names, in our spelling; anything else as it is."""
+    low = name.lower()
+    return low if any(rule.platform == low for rule in platform_rules()) else name
+
+
 def platform_of(
     provider_id: str,
     labels: Mapping[str, str],

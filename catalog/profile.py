@@ -13,7 +13,7 @@ from typing import Any
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, platform_rules
-from catalog.profile_model import Profile, ProfileFile, Settings, When, unknown_name
+from catalog.profile_model import Names, Profile, ProfileFile, Settings, When, unknown_name
 from catalog.resolved import Origin
 from catalog.source import (
     Path_,
@@ -118,14 +118,13 @@ class Profiles:
         Raises:
             InputError: no such profile; the hint names the nearest.
         """
-        known: dict[str, LoadedProfile] = {}
-        for profile in self.all():
-            for alias in (*profile.profile.instance_types, profile.name):
-                known.setdefault(alias, profile)
-        if name in known:
-            return known[name]
-        names = sorted(profile.name for profile in self.all())
-        hint = suggestion(name, known) or f"one of {', '.join(names)}"
+        found = list(self.all())
+        for profile in found:
+            if name == profile.name or _globbed(name, profile.profile.instance_types):
+                return profile
+        names = sorted(profile.name for profile in found)
+        types = [item for profile in found for item in profile.profile.instance_types]
+        hint = suggestion(name, [*names, *types]) or f"one of {', '.join(names)}"
         raise InputError(f"there is no hardware profile {name!r}", place, hint)
 
     def match(
@@ -317,7 +316,7 @@ def _check_platforms(files: Sequence[ProfileSource], known: set[str]) -> None:
     for file in files:
         for rule in file.rules:
             for name in rule.when.platform.within + rule.when.platform.not_in:
-                if not any(fnmatchcase(platform, name) for platform in known):
+                if not any(Names(within=(name,)).fits(platform) for platform in known):
                     raise InputError(
                         f"rule {rule.name!r} is about platform {name!r}, which is not known",
                         Place(file.file, rule.line),

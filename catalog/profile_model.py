@@ -36,17 +36,21 @@ Globs = Annotated[
 
 
 class Names(Model):
-    """A condition on a name: one of ``in`` (globs), and none of ``notIn``."""
+    """A condition on a name, in any case: one of ``in`` (globs), and none of ``notIn``."""
 
     within: Annotated[Globs, Field(alias="in")] = ()
     not_in: Globs = ()
 
     def fits(self, name: str | None) -> bool:
         """Say whether the condition holds for ``name``; a name that is not known fits no ``in``."""
-        text = name or ""
-        if self.within and not any(fnmatchcase(text, glob) for glob in self.within):
+        if self.within and not _matches(name, self.within):
             return False
-        return not any(fnmatchcase(text, glob) for glob in self.not_in)
+        return not _matches(name, self.not_in)
+
+
+def _matches(name: str | None, globs: Globs) -> bool:
+    text = (name or "").lower()
+    return any(fnmatchcase(text, glob.lower()) for glob in globs)
 
 
 class Range(Model):
@@ -229,7 +233,8 @@ class Settings(Model):
 
     Attributes:
         options: defaults of certification options, for example a shorter timeout.
-        facts: facts of the entry, for example the address of DCGM.
+        facts: facts of the entry, for example the address of DCGM; a list is for several words of
+            the command.
         image: container image.
         env: environment of the ranks.
         resources: resources of one worker pod; ``limits.cpu`` and the like set one side, bare
@@ -239,7 +244,7 @@ class Settings(Model):
     """
 
     options: dict[str, Any] = {}
-    facts: dict[str, str | int | float | bool] = {}
+    facts: dict[str, str | int | float | bool | tuple[str, ...]] = {}
     image: str | None = None
     env: dict[str, str] = {}
     resources: dict[str, str | int] = {}

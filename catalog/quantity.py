@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+"""Seconds."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|us|µs|ns|s)")
 _SIZE = re.compile(r"(\d+)([KMGT]?)")
 _BINARY = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

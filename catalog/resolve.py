@@ -8,7 +8,7 @@ rules that set it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +113,11 @@ def _filled(setting: Setting, names: Mapping[str, Any]) -> Setting:
     return setting.model_copy(update={"value": fill(setting.value, names), "replaced": replaced})
 
 
+def _words(filled: Iterable[Any]) -> list[str]:
+    """Return the words of a command, into which lists are spliced."""
+    return [str(word) for item in filled for word in (item if isinstance(item, list) else [item])]
+
+
 def tensor_parallel(entry: Entry, architecture: str) -> int:
     """Return how many GPUs one copy of the model spans; 1 for entries that are no training."""
     return int(_fact(entry.facts.get("tensorParallel", 1), architecture))
@@ -156,7 +161,7 @@ class _Resolver:
         if options.get("image") and options["image"].value:
             image = override(image, options["image"].value, options["image"].origin)
         timeout = options["timeoutPerJob"]
-        command = [str(word) for word in fill(entry.command, self.names)]
+        command = _words(fill(entry.command, self.names))
         if "binary" in launch:
             command[0] = launch["binary"].value
         return Workload(

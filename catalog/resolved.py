@@ -106,7 +106,7 @@ class Bar(Model):
 
     Attributes:
         key: NVCRE's threshold key or ours; names the bar in reports.
-        expression: CEL over the entry's figures and ``bar`` values.
+        expression: CEL over the figures of the entry's tool and ``values``.
         scope: what the expression is evaluated for; see `steps.evaluate.scopes`.
         values: constants that the expression may use, for example ``expected`` and ``fraction``.
         code: the detail code to report when the expression is false.

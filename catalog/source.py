@@ -25,8 +25,6 @@ Path_ = tuple[str | int, ...]
 
 MAX_BYTES = 64 * 1024 * 1024
 """Bound on one YAML file; a node list of 10,000 nodes is about 40 MB."""
-
-
 MAX_NODES = 2_000_000
 """Bound on the values of one YAML file, which a list of 10,000 nodes is below."""
 MAX_ALIASED = 100_000
@@ -159,6 +157,7 @@ def validate(source: Source, model: type[M]) -> M:
     Raises:
         InputError: the first problem, in the order of the file.
     """
+    check_kind(source, model)
     try:
         return model.model_validate(source.data)
     except ValidationError as error:
@@ -179,6 +178,22 @@ def validate(source: Source, model: type[M]) -> M:
         ]
         first = min(causes, key=lambda p: source.place(_real(p, source)).line or 0)
         raise _explain(first, source, model) from error
+
+
+def check_kind(source: Source, model: type[Model]) -> None:
+    """Refuse a document of another kind by its kind, before any field of it looks wrong.
+
+    Raises:
+        InputError: the model has a kind, and the document another.
+    """
+    field = model.model_fields.get("kind")
+    known = typing.get_args(field.annotation) if field else ()
+    found = source.data.get("kind") if isinstance(source.data, dict) else None
+    if known and isinstance(found, str) and found not in known:
+        wanted = " or ".join(known)
+        raise source.error(
+            f"is {found!r}, expected {wanted!r}", ("kind",), suggestion(found, known)
+        )
 
 
 _PLAIN = {

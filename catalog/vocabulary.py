@@ -45,7 +45,6 @@ MEASURED = frozenset({"figure", "row"})
 PEER_NAMES = frozenset({"peer_median", "peer_count"})
 """Names that stand for the other runs of the same kind."""
 
-
 _EXPECTED_UNIT = {"nccl": "GB/s", "dcgm": "GB/s", "training": "TFLOP/s"}
 """What is expected, by tool: bandwidths, or the speed of a GPU."""
 
@@ -115,13 +114,9 @@ def _sample(name: Name) -> object:
 
 
 def expects(tool: str, key: str, names: Iterable[str]) -> bool:
-    """Say whether there can be an ``expected`` for a bar of this key over these names.
-
-    Bandwidths are expected of NCCL and DCGM, TFLOP/s of training; see `catalog.expected`.
-    """
+    """Say whether there can be an ``expected`` for a bar of this key over these names."""
     units = {name.unit for text in (*names, key) if (name := names_of(tool, "row", key).get(text))}
-    expected = {"nccl": "GB/s", "dcgm": "GB/s", "training": "TFLOP/s"}
-    return expected.get(tool) in units | _row_units(tool, names)
+    return _EXPECTED_UNIT.get(tool) in units | _row_units(tool, names)
 
 
 def _row_units(tool: str, names: Iterable[str]) -> set[str]:

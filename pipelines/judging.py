@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalog.bar_file import NO_BARS, OwnBars
-from catalog.bars import bars_for
+from catalog.bars import ADVICE, Missing, bars_for
 from catalog.entry import Entry, Tool, builtin_entries
 from catalog.errors import InputError, Place
 from catalog.hardware import Hardware, hardware_of_profile
@@ -18,7 +18,7 @@ from catalog.profile import LoadedProfile, builtin_profiles
 from catalog.reasons import Effect
 from catalog.resolved import Bar, Origin, Scope, Setting
 from catalog.stages import find_stage, stage_values
-from pipelines.own_bar import own_bar, with_numbers
+from pipelines.own_bar import keys_of, own_bar, with_numbers
 from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow, ReadMode
 from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
@@ -40,6 +40,12 @@ TOOLS: dict[ReadMode, Tool] = {
 
 _BY_PROFILE = {"GPU_MISSING", "DCGM_GPU_MISSING", "NCCL_TRANSPORT_FALLBACK"}
 """Findings that compare the output with a hardware profile."""
+
+_NO_BAR = (
+    "tell --platform and --gpu (or --entry, --nodes) where the output does not, "
+    "or state a bar: --expr 'KEY: value >= …'"
+)
+"""What to do where no bar is known."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,19 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
         stage=asked.stage,
         scale=asked.entry.scale if asked.entry else "",
     )
-    return judge_output(group, tool or "", bars, document, seen=differs, context=context)
+    verdict = judge_output(group, tool or "", bars, document, seen=differs, context=context)
+    return _with_own_remedy(verdict)
+
+
+def _with_own_remedy(verdict: GroupVerdict) -> GroupVerdict:
+    """Say what helps here, where there is no certification that could state a bar."""
+    reasons = []
+    for item in verdict.reasons:
+        own: dict[str, str] = {"message": item.message.removesuffix(ADVICE)}
+        if item.code == "NO_THRESHOLD":
+            own["remedy"] = _NO_BAR
+        reasons.append(item.model_copy(update=own))
+    return verdict.model_copy(update={"reasons": tuple(reasons)})
 
 
 def contradictions(
@@ -247,7 +265,26 @@ def _bars(document: Measurements, asked: Asked, hardware: Hardware, nodes: int) 
         missing = tuple(
             (code, "the output does not name its nodes; give --nodes") for code, _ in missing
         )
+    elif hardware.profile is None:
+        missing = _insisted(missing, document)
     return BarSet(nodes=size, bars=bars, missing=missing)
+
+
+def _insisted(missing: Missing, document: Measurements) -> Missing:
+    """Insist on the bars of figures that were measured, although they are optional.
+
+    An optional bar may be left out where its figure is not to be had, not because nobody told what
+    hardware it is.
+    """
+    found = []
+    for code, text in missing:
+        measured = [key for key in keys_of(text) if key in document.figures]
+        others = [key for key in keys_of(text) if key not in document.figures]
+        why = text.partition(": ")[2]
+        for keys, its_code in ((measured, "NO_THRESHOLD"), (others, code)):
+            if keys:
+                found.append((its_code, f"{', '.join(keys)}: {why}"))
+    return tuple(found)
 
 
 def _sizes(document: Measurements) -> dict[str, Setting]:
@@ -285,7 +322,7 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
     known = profile.profile
     if gpu == UNKNOWN and len(known.architectures) == 1:
         gpu = known.architectures[0]
-    stated = asked.platform if asked.platform in known.instance_types else None
+    stated = None if asked.platform in {known.name, known.platform} else asked.platform
     hardware = hardware_of_profile(profile, gpu, instance_type=stated)
     return replace(hardware, gpus_per_node=_gpus_used(document) or known.gpus)
 

@@ -41,6 +41,9 @@ class Progress(Protocol):
     def category(self, planned: PlannedCategory, groups: int) -> None:
         """A category starts."""
 
+    def isolating(self, pairs: int) -> None:
+        """A round of pair runs starts."""
+
     def group_done(self, category: str, group: Group, record: RunRecord) -> None:
         """A group has run and was read."""
 
@@ -52,6 +55,9 @@ class Silent:
     """Tells nothing."""
 
     def category(self, planned: PlannedCategory, groups: int) -> None:
+        """See `Progress`."""
+
+    def isolating(self, pairs: int) -> None:
         """See `Progress`."""
 
     def group_done(self, category: str, group: Group, record: RunRecord) -> None:
@@ -136,6 +142,7 @@ class _Runner:
             pairs = isolate(self.store, planned.id, number).pairs
             if not pairs:
                 break
+            self.progress.isolating(len(pairs))
             self._round(planned, [(parts[pair.cohort], pair.group) for pair in pairs])
         self.progress.verdict(judge(self.store, planned.id))
 

@@ -11,6 +11,7 @@ The set is a kustomize base:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,14 +24,16 @@ from hera.workflows import models as m
 from catalog.certification import Certification
 from catalog.entry import builtin_entries
 from catalog.errors import InputError, Place
+from catalog.source import MAX_BYTES, read_text
 from pipelines import submission
 from pipelines.resolved import annotations_of
+from pipelines.schedule import check_schedule
 from pipelines.templates.access import Manifest, roles, service_accounts
 from pipelines.templates.category import category_template
 from pipelines.templates.certification import certification_template
 from pipelines.templates.cron import BURN_IN, Repeated, cron_workflow
 from pipelines.templates.images import STEPS_IMAGE
-from pipelines.templates.names import NAMESPACE
+from pipelines.templates.names import CERTIFICATION, NAMESPACE
 from pipelines.templates.shapes import DISPLAY_NAME
 from pipelines.templates.steps import Options
 from steps.documents import Plan
@@ -78,7 +81,7 @@ def render(rendering: Rendering, request: Request | None = None) -> Manifests:
     """Return every manifest by its path.
 
     Raises:
-        InputError: the artifact repository is malformed.
+        InputError: the artifact repository or the schedule is malformed.
     """
     options = Options(image=rendering.image, artifacts=bool(rendering.artifact_repository))
     namespace = rendering.namespace
@@ -127,6 +130,17 @@ def write(manifests: Manifests, out: Path) -> list[Path]:
     return written
 
 
+def images_in(out: Path) -> set[str]:
+    """Return the images of the steps in a set that was written before; none where there is none.
+
+    Raises:
+        InputError: a file of the set cannot be read.
+    """
+    file = out / "workflowtemplates" / f"{CERTIFICATION}.yaml"
+    text = read_text(file, MAX_BYTES) if file.is_file() else ""
+    return set(re.findall(r"^ +image: (\S+)$", text, re.MULTILINE))
+
+
 def to_yaml(documents: Iterable[Manifest]) -> str:
     """Write manifests as YAML documents, texts of several lines as blocks."""
     return "---\n".join(
@@ -172,6 +186,7 @@ _IMAGES: Manifest = {
 
 
 def _scheduled(request: Request, namespace: str) -> CronWorkflow:
+    check_schedule(request.schedule, request.timezone)
     certification = request.certification
     name = certification.metadata.name
     if len(name) > 52:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.bar_file import bar_documents, read_bars
-from catalog.certification import Certification
+from catalog.certification import Certification, load_certification
 from catalog.errors import InputError, Place
 from catalog.profile import load_profiles, profile_documents
 from catalog.profile_model import KIND as PROFILES
@@ -23,6 +23,7 @@ from catalog.quantity import parse_duration
 from catalog.source import read_text, yaml_files
 from pipelines.templates.limits import MARGIN
 from pipelines.templates.names import CERTIFICATION, LABELS
+from steps.detect.checks import check_certification
 
 MAX_TEXT_BYTES = 100 * 1024
 """Longest certification that fits into one environment variable (128 KiB) with room to spare."""
@@ -31,6 +32,30 @@ LABEL_CERTIFICATION = "readiness/certification"
 
 DONE = frozenset({"Succeeded", "Failed", "Error"})
 """Phases in which a Workflow is over."""
+
+
+def read_submission(
+    file: Path, profiles: Sequence[Path] = (), bars: Sequence[Path] = (), node_pool: str = ""
+) -> tuple[Certification, dict[str, str]]:
+    """Read a certification that is to run on a cluster.
+
+    Args:
+        file: the certification.
+        profiles: profile files of the user's own, or directories of them.
+        bars: bar files of the user's own, or directories of them.
+        node_pool: see `parameters`.
+
+    Returns:
+        The certification and its workflow parameters.
+
+    Raises:
+        InputError: a file is wrong, Argo cannot carry it, or the certification asks for something
+            that the detect step would refuse whatever the nodes are.
+    """
+    loaded, source = load_certification(file)
+    check_certification(loaded, source, profile_documents(profiles), bar_documents(bars))
+    text = with_files(file.read_text(encoding="utf-8"), profiles, bars)
+    return loaded, parameters(loaded, text, source.file, node_pool)
 
 
 def parameters(

@@ -2,8 +2,8 @@
 
 Each reads and writes documents in the record store, prints one line, and exits 0 once its document
 is written. Only ``aggregate`` exits by the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 4 INCOMPLETE.
-Bad input exits with 2; a step that cannot write its document exits with 70 (EX_SOFTWARE), which the
-aggregation reports as a missing result.
+Bad input exits with 2, a step that finds no plan with 3; one that cannot write its document exits
+with 70 (EX_SOFTWARE), which the aggregation reports as a missing result.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def plan(
     category: str = ALL_REDUCE,
     bars: Sequence[Bar] | None = None,
     excluded: Sequence[Exclusion] = (),
-    profile: str | None = "onprem/h100-ib",
+    profile: str | None = "onprem/h100",
     stage: str = "production",
     isolate: bool = True,
 ) -> Plan:

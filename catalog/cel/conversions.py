@@ -16,6 +16,7 @@ _TRUTH = {
     **dict.fromkeys(("0", "f", "false", "FALSE", "False"), False),
 }
 _UNITS = {"h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0, "ns": 1e-3}
+"""Microseconds, the resolution of a timedelta."""
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|ns|s)")
 _DURATION = re.compile(rf"[-+]?(?:{_PART.pattern})+")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")

@@ -51,14 +51,12 @@ class Uint(int):
     """An unsigned 64-bit number, which CEL keeps apart from the signed ones."""
 
 
-WORDS = {
+_WORDS = {
     bool: "a boolean",
     int: "a number",
     Uint: "a number",
     float: "a number",
     str: "a text",
-    list: "a list",
-    dict: "a map",
     timedelta: "a duration",
     datetime: "a timestamp",
     type(None): "null",
@@ -70,7 +68,7 @@ def describe(value: object) -> str:
     """Name the type of a value for people."""
     if isinstance(value, Mapping):
         return "a map"
-    return "a list" if isinstance(value, list | tuple) else WORDS.get(type(value), "no value")
+    return "a list" if isinstance(value, list | tuple) else _WORDS.get(type(value), "no value")
 
 
 def is_number(value: object) -> bool:

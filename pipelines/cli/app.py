@@ -121,10 +121,17 @@ def _usage(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stdout.write(error.format_message())
         return ""
+    # Click looks for a similar spelling only.
+    if getattr(error, "option_name", None) == "--category" and _takes_entry(error.ctx):
+        error.possibilities = ["--entry"]
     message = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx else "readiness"
     where = command.partition(" ")[2]
     return f"{where + ': ' if where else ''}{message} (see {command} --help)"
+
+
+def _takes_entry(context: Any) -> bool:
+    return any("--entry" in option.opts for option in context.command.params)
 
 
 def _told(error: InputError) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from catalog.errors import InputError, Place
 from catalog.lint import Finding, Statement, lint
-from catalog.lint_sources import KINDS, Stated, shipped, statements_of
+from catalog.lint_sources import KINDS, shipped, statements_of
 from catalog.profile import Profiles, load_profiles, profile_documents
 from catalog.source import read_documents
 from pipelines.cli.certify import ProfileFiles
@@ -25,8 +25,9 @@ _HELP = """Check thresholds of certifications, and files of bars, before anythin
 
 Errors: no CEL, unknown names and functions, wrong types, what can never fail or never pass, and a
 stage that passes what a milder stage fails. Warnings: units that do not fit, a ratio that is
-compared with a percentage, division of whole numbers, and what passes or fails whatever a machine
-is likely to measure. Without a file the bars that ship are checked.
+compared with a percentage, division of whole numbers, what passes or fails whatever a machine is
+likely to measure, what is expected beyond all that such hardware reaches, and a key that is stated
+twice under the same conditions. Without a file the bars that ship are checked.
 
 **Example**
 
@@ -52,13 +53,14 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         stated: list[Statement] = [] if files else shipped()
         found: list[Finding] = []
+        bars = _places(stated)
         known = load_profiles(profile_documents(profiles or ()))
         for name in files or ():
-            statements, wrong = _read(name, known)
+            statements, wrong, number = _read(name, known)
             stated += statements
             found += wrong
+            bars += number
         found = sorted({*found, *lint(stated)}, key=_order)
-        bars = len({(item.place, item.key) for item in stated})
         if output is Format.JSON:
             print_json({"bars": bars, "findings": [_as_data(item) for item in found]})
         else:
@@ -66,15 +68,18 @@ def register(app: typer.Typer) -> None:
         return Exit.BAD_INPUT if any(item.level == "error" for item in found) else Exit.PASS
 
 
-def _read(name: str, profiles: Profiles) -> Stated:
+def _read(name: str, profiles: Profiles) -> tuple[list[Statement], list[Finding], int]:
     """Read a file, or a directory, which may hold other documents besides.
+
+    Returns:
+        The bars with an expression, what is wrong, and how many bars there are.
 
     Raises:
         InputError: it does not exist, or there is nothing to check in it.
     """
     stated: list[Statement] = []
     found: list[Finding] = []
-    checked = 0
+    checked = bars = 0
     for file in map(Path, expand([name])):
         if Path(name).is_dir() and file.suffix not in _SUFFIXES:
             continue
@@ -89,10 +94,16 @@ def _read(name: str, profiles: Profiles) -> Stated:
                 stated += statements
                 found += wrong
                 checked += 1
+                listed = source.data.get("bars")
+                bars += len(listed) if isinstance(listed, list) else _places(statements)
     if not checked and not found:
         hint = f"documents have the kind {' or '.join(KINDS)}"
         raise InputError("has no bars to check", Place(name), hint)
-    return stated, found
+    return stated, found, bars
+
+
+def _places(stated: Sequence[Statement]) -> int:
+    return len({(item.place, item.key) for item in stated})
 
 
 def _order(item: Finding) -> tuple[str, int, str, str]:

@@ -19,12 +19,13 @@ from catalog.errors import InputError, Place
 from catalog.expressions import compile_bar, format_value
 from catalog.hardware import Hardware, hardware_of_profile
 from catalog.model import suggestion
-from catalog.platforms import architecture_of
+from catalog.platforms import architecture_of, platform_named
 from catalog.profile import Profiles, load_profiles, profile_documents
 from catalog.resolved import Bar, Origin, Setting
 from catalog.stages import find_stage, stages
 from pipelines.cli.certify import BarFiles, ProfileFiles
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
+from steps.aggregate.wording import count
 
 _HELP = """Show the bars of an entry at a stage, for given hardware and number of nodes.
 
@@ -76,7 +77,7 @@ def register(app: typer.Typer) -> None:
             hint = f"one of {', '.join(known.scales)}"
             raise InputError(f"{known.id} has no scale {scale!r}", Place("--scale"), hint)
         loaded = load_profiles(profile_documents(profiles or ()))
-        hardware = _hardware(loaded, gpu, platform, instance_type)
+        hardware = _hardware(loaded, gpu, platform_named(platform), instance_type)
         found, missing = bars_for(
             known,
             stage,
@@ -103,8 +104,8 @@ def register(app: typer.Typer) -> None:
         console = stdout_console()
         profile = f"profile {hardware.profile}" if hardware.profile else "no profile is known"
         where = f"{hardware.gpu_architecture} on {hardware.place} ({profile})"
-        count = f"{nodes} node{'s' if nodes > 1 else ''}"
-        console.print(f"{known.id} at {stage}, {count}, {where}", style="bold", markup=False)
+        head = f"{known.id} at {stage}, {count(nodes, 'node')}, {where}"
+        console.print(head, style="bold", markup=False)
         for bar in found:
             _show(bar, known, context)
         for code, text in missing:

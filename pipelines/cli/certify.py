@@ -20,6 +20,7 @@ from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
 from pipelines.local import certify
 from steps.aggregate.text import render_text
+from steps.aggregate.wording import count
 from steps.documents import Group, PlannedCategory, RunOutcome, RunRecord, Verdict
 from steps.run.fleet import load_fleet
 from steps.store import DirectoryStore
@@ -133,6 +134,7 @@ class _Shown:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console = console
         self.quiet = quiet
+        self.groups = 0
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -157,8 +159,12 @@ class _Shown:
 
     def category(self, planned: PlannedCategory, groups: int) -> None:
         self.bar.update(self.task, description=planned.id, total=groups, completed=0)
-        plural = "" if groups == 1 else "s"
-        self._say(f"{planned.id}: {groups} group{plural}, {planned.scale}")
+        self.groups = groups
+        self._say(f"{planned.id}: {count(groups, 'group')}, {planned.scale}")
+
+    def isolating(self, pairs: int) -> None:
+        self.groups += pairs
+        self.bar.update(self.task, total=self.groups)
 
     def group_done(self, category: str, group: Group, record: RunRecord) -> None:
         seconds = (record.ended - record.started).total_seconds()

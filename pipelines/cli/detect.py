@@ -12,8 +12,9 @@ from catalog.errors import InputError
 from catalog.machine import Machine
 from catalog.profile import load_profiles, profile_documents
 from pipelines.cli.certify import ProfileFiles
+from pipelines.cli.inputs import read_kubectl
 from pipelines.cli.output import Format, new_table, print_json, print_table, stdout_console
-from steps.detect.nodes import read_nodes, read_objects
+from steps.aggregate.wording import count
 from steps.detect.survey import Survey, survey
 from steps.documents import NodeFacts
 from steps.run.fleet import load_fleet
@@ -22,7 +23,7 @@ _HELP = """Show platform, GPUs and network devices of the nodes, and which hardw
 
 **Examples**
 
-`kubectl get nodes -o json > nodes.json && readiness detect --nodes nodes.json`
+`kubectl get nodes -o json | readiness detect --nodes -`
 
 `readiness detect --fleet examples/fleet.yaml --output json`
 """
@@ -30,7 +31,9 @@ _HELP = """Show platform, GPUs and network devices of the nodes, and which hardw
 NodesFile = Annotated[
     Path | None,
     typer.Option(
-        "--nodes", metavar="FILE", help="What `kubectl get nodes -o yaml` or `-o json` wrote."
+        "--nodes",
+        metavar="FILE",
+        help="What `kubectl get nodes -o yaml` or `-o json` wrote, - for stdin.",
     ),
 ]
 OptionalFleetFile = Annotated[
@@ -67,7 +70,7 @@ def register(app: typer.Typer) -> None:
         output: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     ) -> None:
         given = read_inputs(nodes, fleet, pods)
-        slices = read_objects(resource_slices, "ResourceSlice") if resource_slices else []
+        slices = read_kubectl(resource_slices, "ResourceSlice") if resource_slices else []
         found = survey(
             given.nodes,
             load_profiles(profile_documents(profiles or ())),
@@ -96,11 +99,12 @@ def read_inputs(nodes: Path | None, fleet: Path | None, pods: Path | None) -> In
         InputError: neither or both of nodes and fleet are given, or a file is damaged.
     """
     if nodes is not None and fleet is None:
-        found = read_objects(pods, "Pod") if pods else []
-        return Inputs(read_nodes(nodes), found, "recorded", f"nodes from {nodes}")
+        found = read_kubectl(pods, "Pod") if pods else []
+        origin = "standard input" if str(nodes) == "-" else nodes
+        return Inputs(read_kubectl(nodes, "Node"), found, "recorded", f"nodes from {origin}")
     if fleet is not None and nodes is None:
         loaded = load_fleet(fleet)
-        found = read_objects(pods, "Pod") if pods else list(loaded.pods())
+        found = read_kubectl(pods, "Pod") if pods else list(loaded.pods())
         return Inputs(list(loaded.nodes()), found, loaded.source, loaded.note)
     raise InputError(
         "give the nodes by one of --nodes and --fleet",
@@ -141,8 +145,7 @@ def _show(found: Survey) -> None:
         profile = f"profile {cohort.profile} ({cohort.profile_origin})"
         if item.profile is None:
             profile = "no profile is known, so no verdict can be PASS"
-        count = len(cohort.nodes)
-        nodes = "1 node" if count == 1 else f"{count} nodes"
+        nodes = count(len(cohort.nodes), "node")
         console.print(f"\n{cohort.id}: {nodes}, {profile}", markup=False)
         if item.profile is not None:
             console.print(f"  {item.profile.profile.interconnect}", markup=False)
@@ -160,7 +163,7 @@ def _show(found: Survey) -> None:
 def _table(nodes: list[NodeFacts]) -> Table:
     table = new_table("node", "instance type", "GPU", "GPUs", "network devices", "notes")
     for facts in nodes:
-        devices = ", ".join(f"{name} {count}" for name, count in sorted(facts.nics.items()))
+        devices = ", ".join(f"{name} {units}" for name, units in sorted(facts.nics.items()))
         table.add_row(
             facts.name,
             facts.instance_type or "-",

@@ -1,4 +1,4 @@
-"""Exit codes and how errors reach a person."""
+"""Exit codes of the commands."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from catalog.resolved import Origin, Setting
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import Format, print_json
-from pipelines.cli.plan import plan_of
+from pipelines.cli.plan import plan_of, size_of
 from pipelines.resolved import settings_of
 from steps.aggregate.wording import count
 from steps.documents import BarSet, Plan, PlannedCategory, PlannedPart
@@ -79,18 +79,14 @@ def _data(plan: Plan, chosen: list[PlannedCategory]) -> dict[str, Any]:
 
 
 def _part_data(part: PlannedPart) -> dict[str, Any]:
-    workload = for_group(part.workload, _size(part))
+    workload = for_group(part.workload, size_of(part))
     return {
         "cohort": part.cohort,
-        "nodesPerGroup": _size(part),
+        "nodesPerGroup": size_of(part),
         "command": list(workload.command),
         "settings": {name: setting.to_data() for name, setting in settings_of(workload)},
         "bars": [bars.to_data() for bars in part.bars],
     }
-
-
-def _size(part: PlannedPart) -> int:
-    return max(len(group.nodes) for group in part.groups)
 
 
 def _show(plan: Plan, chosen: list[PlannedCategory]) -> None:
@@ -101,9 +97,9 @@ def _show(plan: Plan, chosen: list[PlannedCategory]) -> None:
         for part in category.parts:
             cohort = cohorts[part.cohort]
             profile = f"{cohort.profile} ({cohort.profile_origin})" if cohort.profile else "none"
-            workload = for_group(part.workload, _size(part))
+            workload = for_group(part.workload, size_of(part))
             typer.secho(f"\n{category.id} on {part.cohort}", bold=True)
-            typer.echo(f"profile {profile}; groups of {count(_size(part), 'node')}")
+            typer.echo(f"profile {profile}; groups of {count(size_of(part), 'node')}")
             typer.echo(f"command = {' '.join(workload.command)}")
             for name, setting in settings_of(workload):
                 _show_setting(name, setting)

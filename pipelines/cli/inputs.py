@@ -1,4 +1,4 @@
-"""Tool outputs that a person names: files, directories and standard input."""
+"""What a person names: files, directories and standard input."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from catalog.errors import InputError, Place
+from steps.detect.nodes import MAX_BYTES, parse_objects, read_objects
 
 OutputFiles = Annotated[
     list[str],
@@ -49,6 +50,25 @@ def expand(names: list[str]) -> list[str]:
         else:
             raise InputError("does not exist", Place(name))
     return list(dict.fromkeys(found))
+
+
+def read_kubectl(file: Path, kind: str) -> list[dict[str, Any]]:
+    """Read Kubernetes objects of one kind from what kubectl wrote, ``-`` for standard input.
+
+    Raises:
+        InputError: it cannot be read, is damaged, or holds something else.
+    """
+    name = str(file)
+    if name != "-":
+        return read_objects(file, kind)
+    with opened(name) as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InputError(f"is larger than {MAX_BYTES // 2**20} MiB", Place(name))
+    try:
+        return parse_objects(data.decode("utf-8-sig"), name, kind)
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8 text", Place(name)) from error
 
 
 @contextmanager

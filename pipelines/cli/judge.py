@@ -12,6 +12,7 @@ from rich.text import Text
 from catalog.bar_file import bar_documents, read_bars
 from catalog.entry import find_entry
 from catalog.errors import Place
+from catalog.platforms import platform_named
 from catalog.reasons import Effect
 from catalog.stages import find_stage, stages
 from pipelines.cli.certify import BarFiles
@@ -91,7 +92,7 @@ def register(app: typer.Typer) -> None:
             known,
             stage,
             expr or (),
-            platform,
+            platform_named(platform) if platform else None,
             gpu,
             nodes,
             scope.value if scope else None,

@@ -25,7 +25,9 @@ MAX_ROWS = 60
 def show_measurements(document: Measurements, console: Console) -> None:
     """Print one document: what it is, its figures, its rows, its findings."""
     head = ", ".join(document.files) or "output"
-    what = " ".join(part for part in (document.tool, document.operation) if part)
+    # Some tools have the name of their operation.
+    words = f"{document.tool or ''} {document.operation or ''}".split()
+    what = " ".join(dict.fromkeys(words))
     title = f"{head}: {document.mode}" + (f", {what}" if what else "")
     print_hanging(console, Text(title, style="bold"), 0)
     whole = document.completeness is Completeness.COMPLETE

@@ -14,8 +14,10 @@ from catalog.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.profile import profile_documents
 from catalog.quantity import format_duration
+from catalog.resolve import for_group
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import Inputs, NodesFile, OptionalFleetFile, PodsFile, read_inputs
+from pipelines.cli.exits import exit_of
 from pipelines.cli.output import (
     Format,
     new_table,
@@ -24,9 +26,10 @@ from pipelines.cli.output import (
     print_table,
     stdout_console,
 )
+from steps.aggregate.core import make_report
 from steps.aggregate.wording import count, fold_names, named_expression
 from steps.detect.core import make_plan
-from steps.documents import BarSet, Plan, PlannedPart
+from steps.documents import BarSet, Bounds, Plan, PlannedPart, Result
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
 
@@ -39,6 +42,11 @@ The nodes are those of a fleet file, or those of a cluster as `kubectl get nodes
 `kubectl get nodes -o json > nodes.json && readiness plan h100.yaml --nodes nodes.json`
 """
 
+_EPILOG = (
+    "Exit codes: 0 something can run, 2 wrong use or bad input; where nothing can run that of "
+    "`certify`: 3 INCONCLUSIVE, 4 INCOMPLETE."
+)
+
 MOST_ALONE = 4
 """Groups of one node that are listed one by one; more of them are one line."""
 
@@ -46,7 +54,7 @@ MOST_ALONE = 4
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command("plan", help=_HELP)
+    @app.command("plan", help=_HELP, epilog=_EPILOG)
     def command(
         certification: CertificationFile,
         fleet: OptionalFleetFile = None,
@@ -61,6 +69,8 @@ def register(app: typer.Typer) -> None:
             print_json(plan.to_data())
         else:
             _show(plan)
+        if settled := _settled(plan):
+            raise typer.Exit(exit_of(settled))
 
 
 def plan_of(
@@ -87,6 +97,18 @@ def plan_of(
     )
 
 
+def _settled(plan: Plan) -> Result | None:
+    """Return the result of a plan without a group, which no run can change."""
+    if any(part.groups for planned in plan.categories for part in planned.parts):
+        return None
+    return make_report(plan, {}).result
+
+
+def size_of(part: PlannedPart) -> int:
+    """Return the nodes of the largest group."""
+    return max(len(group.nodes) for group in part.groups)
+
+
 def _show(plan: Plan) -> None:
     console = stdout_console()
     console.print(
@@ -94,11 +116,10 @@ def _show(plan: Plan) -> None:
         f"{len(plan.excluded)} excluded; {plan.source}",
         markup=False,
     )
-    console.print(
-        f"At most {format_duration(plan.bounds.longest_seconds)}, "
-        f"{plan.bounds.gpu_hours:.0f} GPU hours; deadline "
-        f"{format_duration(plan.bounds.deadline_seconds)}, node cap {plan.bounds.node_cap}."
-    )
+    if settled := _settled(plan):
+        console.print(f"Nothing can run: certify would be {settled}, exit code {exit_of(settled)}.")
+    else:
+        _show_bounds(console, plan.bounds)
     for code, message in plan.problems:
         console.print(f"{code}: {message}", markup=False)
     for note in plan.annotations.get("notes", ()):
@@ -122,6 +143,18 @@ def _show(plan: Plan) -> None:
         print_table(console, table)
 
 
+def _show_bounds(console: Console, bounds: Bounds) -> None:
+    deadline = format_duration(bounds.deadline_seconds)
+    console.print(
+        f"At most {format_duration(bounds.longest_seconds)}, {bounds.gpu_hours:.0f} GPU hours; "
+        f"deadline {deadline}, node cap {bounds.node_cap}."
+    )
+    if bounds.longest_seconds >= bounds.deadline_seconds:
+        console.print(
+            "All timeouts together are longer; what has not run by the deadline is INFRA_DEADLINE."
+        )
+
+
 def _show_part(part: PlannedPart) -> None:
     console = stdout_console()
     alone = [group for group in part.groups if len(group.nodes) == 1]
@@ -131,15 +164,16 @@ def _show_part(part: PlannedPart) -> None:
     for group in part.groups:
         if len(alone) <= MOST_ALONE or len(group.nodes) > 1:
             print_hanging(console, Text(f"{group.id}: {fold_names(group.nodes)}"), 2)
-    print_hanging(console, Text(" ".join(part.workload.command)), 2)
-    timeout = part.workload.timeout_seconds
+    workload = for_group(part.workload, size_of(part))
+    print_hanging(console, Text(" ".join(workload.command)), 2)
+    timeout = workload.timeout_seconds
     shown = {
-        "image": part.workload.image,
-        "GPUs per node": part.workload.gpus_per_node,
-        "NIC resource": part.workload.nic_resource,
-        "NICs per node": part.workload.nics_per_node,
+        "image": workload.image,
+        "GPUs per node": workload.gpus_per_node,
+        "NIC resource": workload.nic_resource,
+        "NICs per node": workload.nics_per_node,
         "timeout": timeout.model_copy(update={"value": format_duration(timeout.value)}),
-        **{f"env {name}": setting for name, setting in part.workload.env.items()},
+        **{f"env {name}": setting for name, setting in workload.env.items()},
     }
     for name, setting in shown.items():
         value = "none" if setting.value is None else str(setting.value)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from catalog.bar_file import bar_documents
-from catalog.certification import load_certification
 from catalog.errors import InputError, Place
-from catalog.profile import profile_documents
 from pipelines.cli.certify import BarFiles, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, read_inputs
 from pipelines.cli.output import stderr_console
-from pipelines.submission import parameters, with_files
-from steps.detect.core import make_plan
+from pipelines.cli.plan import plan_of
+from pipelines.submission import read_submission
 
 _HELP = """Write everything that a cluster with Argo Workflows needs, as a kustomize base.
 
@@ -26,9 +22,9 @@ value.
 
 **Examples**
 
-`readiness render --out deploy && kubectl apply -k deploy`
+`readiness render --image REF --out deploy && kubectl apply -k deploy`
 
-`readiness render h100.yaml --schedule "0 2 * * 6" --timezone Europe/Berlin --out deploy`
+`readiness render h100.yaml --image REF --schedule "0 2 * * 6" --out deploy`
 """
 
 _ARTIFACTS_HELP = (
@@ -70,29 +66,16 @@ def register(app: typer.Typer) -> None:
         try:
             from pipelines import render as rendering  # noqa: PLC0415  (hera may be absent)
         except ModuleNotFoundError as error:
-            raise _without_hera(error) from error
+            raise _without_extra(error) from error
         request = None
         if certification is not None:
-            loaded, source = load_certification(certification)
-            text = certification.read_text(encoding="utf-8")
-            text = with_files(text, profiles or (), bars or ())
-            if schedule:
-                _check_schedule(schedule, timezone)
+            loaded, values = read_submission(certification, profiles or (), bars or (), node_pool)
             plan = None
             if nodes or fleet:
-                given = read_inputs(nodes, fleet, None)
-                plan = make_plan(
-                    loaded,
-                    given.nodes,
-                    source=given.source,
-                    text=source,
-                    profiles=profile_documents(profiles or ()),
-                    bars=bar_documents(bars or ()),
-                    pods=given.pods,
-                )
+                plan = plan_of(certification, read_inputs(nodes, fleet, None), profiles, bars)
             request = rendering.Request(
                 certification=loaded,
-                values=parameters(loaded, text, source.file, node_pool),
+                values=values,
                 schedule=schedule,
                 timezone=timezone,
                 plan=plan,
@@ -101,30 +84,32 @@ def register(app: typer.Typer) -> None:
         elif schedule or node_pool or nodes or fleet or profiles or bars:
             place = Place("--schedule, --node-pool, --nodes, --fleet, --profiles or --bars")
             raise InputError("needs a certification", place)
-        values = {
+        given = {
             "namespace": namespace,
             "image": image,
             "artifact_repository": artifact_repository,
         }
-        chosen = rendering.Rendering(**{name: value for name, value in values.items() if value})
-        written = rendering.write(rendering.render(chosen, request), out)
+        chosen = rendering.Rendering(**{name: value for name, value in given.items() if value})
+        manifests = rendering.render(chosen, request)
+        before = rendering.images_in(out) - {chosen.image}
+        written = rendering.write(manifests, out)
         console = stderr_console()
+        if before:
+            names = ", ".join(sorted(before))
+            console.print(
+                f"readiness: warning: the files in {out} had the image {names}; "
+                f"now they have {chosen.image}",
+                markup=False,
+                soft_wrap=True,
+            )
         console.print(f"{len(written)} files in {out}: kubectl apply -k {out}", markup=False)
         if request is not None:
             name = request.certification.metadata.name
             console.print(f"To run it: kubectl create -f {out}/workflow-{name}.yaml", markup=False)
 
 
-def _without_hera(error: ModuleNotFoundError) -> Exception:
-    if error.name is None or error.name.partition(".")[0] != "hera":
+def _without_extra(error: ModuleNotFoundError) -> Exception:
+    missing = (error.name or "").partition(".")[0]
+    if missing not in {"hera", "cronsim"}:
         return error
-    return InputError("needs hera", Place("render"), "pip install 'readiness[argo]'")
-
-
-def _check_schedule(schedule: str, timezone: str) -> None:
-    if len(schedule.split()) != 5 and not schedule.startswith("@"):
-        raise InputError(f"{schedule!r} has no five fields", Place("--schedule"))
-    try:
-        ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InputError(f"{timezone!r} is no time zone", Place("--timezone")) from error
+    return InputError(f"needs {missing}", Place("render"), "pip install 'readiness[argo]'")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from catalog.certification import load_certification
 from catalog.errors import ClusterError, InputError, Place
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
-from pipelines.submission import DONE, parameters, phase_of, steps_of, with_files, workflow
+from pipelines.submission import DONE, phase_of, read_submission, steps_of, workflow
 from pipelines.templates.names import NAMESPACE
 from steps.aggregate.text import render_text
 from steps.documents import Report
@@ -57,9 +55,7 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--wait", help="Follow it, print the report, exit by its result.")
         ] = False,
     ) -> None:
-        loaded, source = load_certification(certification)
-        text = with_files(_text(certification), profiles or (), bars or ())
-        values = parameters(loaded, text, source.file, node_pool)
+        loaded, values = read_submission(certification, profiles or (), bars or (), node_pool)
         place = namespace or loaded.metadata.namespace or NAMESPACE
         cluster = _connect(place, context)
         name = str(cluster.create(workflow(loaded, values, place))["metadata"]["name"])
@@ -73,10 +69,6 @@ def register(app: typer.Typer) -> None:
         report = _report(cluster, name)
         sys.stdout.write(render_text(report, colour=wants_colour(), width=terminal_width()))
         raise typer.Exit(exit_of(report.result))
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
 
 
 def _connect(namespace: str, context: str | None) -> Cluster:

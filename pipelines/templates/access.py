@@ -28,20 +28,21 @@ STEPS_RULES = (
     _rule("", "configmaps", "get list create update"),
 )
 
+# Pods, Jobs and what stands beside them are found by their labels and deleted: no get but of logs.
 RUNNER_RULES = (
     _REPORT_OUTPUTS,
     _OWNER_OF_DOCUMENTS,
     _rule("", "configmaps", "get list create update delete"),
     # Jobs make the pods; a patch tells a gang that it is complete, a watch what became of lost pods
-    _rule("", "pods", "get list watch patch delete"),
+    _rule("", "pods", "list watch patch delete"),
     _rule("", "pods/log", "get"),
     _rule("", "events", "list"),
     # ssh keys of MPI gangs
-    _rule("", "secrets", "get list create delete"),
-    _rule("batch", "jobs", "get list create delete"),
+    _rule("", "secrets", "list create delete"),
+    _rule("batch", "jobs", "list create delete"),
     # GPUs that are claimed (DRA), and NVLink across nodes
-    _rule("resource.k8s.io", "resourceclaimtemplates", "get list create delete"),
-    _rule("resource.nvidia.com", "computedomains", "get list create delete"),
+    _rule("resource.k8s.io", "resourceclaimtemplates", "list create delete"),
+    _rule("resource.nvidia.com", "computedomains", "list create delete"),
     # one Lease for each node, so that no two jobs share a GPU
     _rule("coordination.k8s.io", "leases", "get list create update delete"),
 )

@@ -18,7 +18,7 @@ class Tunable:
     """A workflow parameter.
 
     Attributes:
-        name: its name, and that of the flag of `steps detect`.
+        name: its name, and that of the flag of `steps detect` unless in `NOT_FOR_DETECT`.
         description: tooltip in the Argo UI.
         default: its value unless given; the empty text keeps what the certification says.
         choices: values that the Argo UI offers; none makes it a text field.
@@ -94,7 +94,10 @@ TIMEOUT_PER_JOB = Tunable(
 )
 NODE_CAP = Tunable(
     name="node-cap",
-    description="Most nodes that may be used; the others are reported as excluded.",
+    description=(
+        "Most nodes that may be used, the others are reported as excluded; empty: as in the YAML, "
+        f"else {Limits().node_cap}."
+    ),
 )
 DEADLINE = Tunable(
     name="deadline",

@@ -75,13 +75,12 @@ def detect(
 
 
 def groups(options: Options, category: str) -> Container:
-    """Hand on the groups of a category from the plan."""
+    """Hand on the groups of a category from the plan, which is there before a category starts."""
     return _container(
         options,
         "detect",
         [f"--category={category}"],
         name="groups",
-        account=RUNNER_ACCOUNT,
         outputs=[_output("groups", NO_GROUPS)],
         retry=_unless_exit("2"),
     )

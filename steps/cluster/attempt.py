@@ -37,6 +37,7 @@ from steps.cluster.trouble import (
     refusal_code,
 )
 from steps.cluster.watching import Ended, Look, Watcher, api_failure
+from steps.detect.facts import CORDON_TAINT
 from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
 from steps.parse.secrets import redact
 from steps.run.failures import timeout_failure
@@ -52,7 +53,6 @@ _LONGEST_DOUBT = 60.0
 """Seconds more to see whether what is wrong with a node lasts."""
 _LONGEST_QUEUE = 7 * 86400.0
 """Seconds in a queue where no deadline bounds them."""
-_CORDON = "node.kubernetes.io/unschedulable"
 
 
 class Attempt:
@@ -176,7 +176,7 @@ class Attempt:
 
     def _tolerates_cordon(self) -> bool:
         return any(
-            item.get("key") in {_CORDON, None, ""}
+            item.get("key") in {CORDON_TAINT, None, ""}
             for item in listed(self._job.workload.pod, "tolerations")
         )
 

@@ -14,20 +14,21 @@ from typing import Any
 from catalog.health import CompiledRule
 from steps.cluster.rules import Rules
 from steps.cluster.trouble import name_of
+from steps.detect.facts import CORDON_TAINT
 from steps.documents import NodeEvent, RunFailure
 
 Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Difference:
     """One thing that is different on a node.
 
     Attributes:
         source: ``node condition``, ``taint`` or ``node spec``.
         text: the reporter's own words.
         at: when, as far as the object says so.
-        node: the node as it was before, with this change alone.
+        node: the node as it was before, with this difference alone.
     """
 
     source: str
@@ -112,32 +113,31 @@ class NodeWatch:
         return [self._begun.pop(key)[1] for key in due]
 
     def _event(self, rule: CompiledRule, old: Object, node: Object, now: datetime) -> NodeEvent:
-        proof = [c for c in changes(old, node) if self._rules.holds(rule, c.node)]
-        proof = proof or changes(old, node)
-        times = [change.at for change in proof if change.at]
+        proof = [c for c in differences(old, node) if self._rules.holds(rule, c.node)]
+        proof = proof or differences(old, node)
+        times = [difference.at for difference in proof if difference.at]
         return NodeEvent(
             node=name_of(node),
             at=max(min([*times, now]), self._since),
             code=rule.code,
             source=proof[0].source if proof else "node",
-            text="; ".join(change.text for change in proof) or f"rule {rule.name}",
+            text="; ".join(difference.text for difference in proof) or f"rule {rule.name}",
         )
 
 
-def changes(old: Object, new: Object) -> list[Change]:
+def differences(old: Object, new: Object) -> list[Difference]:
     """Return what is different in cordon, taints and conditions."""
     found = []
     spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
     if spec.get("unschedulable") and not old_spec.get("unschedulable"):
         at = next((_time(t.get("timeAdded")) for t in _taints(spec) if _is_cordon(t)), None)
-        found.append(
-            Change("node spec", f"cordoned{_beside(spec)}", at, _with_spec(old, unschedulable=True))
-        )
+        cordoned = _with_spec(old, unschedulable=True)
+        found.append(Difference("node spec", f"cordoned{_beside(spec)}", at, cordoned))
     for taint in _taints(spec):
         if not any(_same_taint(taint, known) for known in _taints(old_spec)):
             text = f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
             node = _with_spec(old, taints=[*_taints(old_spec), taint])
-            found.append(Change("taint", text, _time(taint.get("timeAdded")), node))
+            found.append(Difference("taint", text, _time(taint.get("timeAdded")), node))
     known_conditions = {item.get("type"): item for item in _conditions(old)}
     for item in _conditions(new):
         kind = item.get("type")
@@ -148,7 +148,7 @@ def changes(old: Object, new: Object) -> list[Change]:
         others = [known for known in _conditions(old) if known.get("type") != kind]
         node = {**old, "status": {**(old.get("status") or {}), "conditions": [*others, item]}}
         at = _time(item.get("lastTransitionTime"))
-        found.append(Change("node condition", text, at, node))
+        found.append(Difference("node condition", text, at, node))
     return found
 
 
@@ -163,7 +163,7 @@ def _beside(spec: Object) -> str:
 
 
 def _is_cordon(taint: Object) -> bool:
-    return taint.get("key") == "node.kubernetes.io/unschedulable"
+    return taint.get("key") == CORDON_TAINT
 
 
 def _same_taint(one: Object, other: Object) -> bool:

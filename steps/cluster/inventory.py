@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 
 from catalog.errors import ClusterError
 from steps.cluster.api import Cluster, Object
-
-MARK = "readiness/workflow"
-"""Label of every pod that a certification starts; those do not make a node busy."""
+from steps.cluster.store import LABEL_WORKFLOW
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,7 @@ class Inventory:
 def read_inventory(cluster: Cluster) -> Inventory:
     """Read nodes, running pods and ResourceSlices.
 
+    Pods that a certification started are left out, since they do not make a node busy.
     ResourceSlices are absent on clusters without DRA, which is no error.
 
     Raises:
@@ -32,7 +31,7 @@ def read_inventory(cluster: Cluster) -> Inventory:
         pod
         for pod in cluster.find_everywhere("Pod")
         if pod.get("status", {}).get("phase") in {"Pending", "Running"}
-        and MARK not in (pod["metadata"].get("labels") or {})
+        and LABEL_WORKFLOW not in (pod["metadata"].get("labels") or {})
     ]
     try:
         slices = cluster.find_everywhere("ResourceSlice")

@@ -13,9 +13,8 @@ def workflow_owner(cluster: Cluster, workflow: str) -> Object | None:
     Raises:
         ClusterError: the API refused or did not answer.
     """
-    try:
-        found = cluster.get("Workflow", workflow)
-    except NotFoundError:
+    found = _find(cluster, workflow)
+    if found is None:
         return None
     return {
         "apiVersion": found.get("apiVersion", "argoproj.io/v1alpha1"),
@@ -34,9 +33,15 @@ def workflow_start(cluster: Cluster, workflow: str) -> datetime | None:
     Raises:
         ClusterError: the API refused or did not answer.
     """
-    try:
-        found = cluster.get("Workflow", workflow)
-    except NotFoundError:
+    found = _find(cluster, workflow)
+    if found is None:
         return None
     text = (found.get("status") or {}).get("startedAt") or found["metadata"]["creationTimestamp"]
     return datetime.fromisoformat(str(text))
+
+
+def _find(cluster: Cluster, workflow: str) -> Object | None:
+    try:
+        return cluster.get("Workflow", workflow)
+    except NotFoundError:
+        return None

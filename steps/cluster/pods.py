@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from catalog.machine import GPU
 from catalog.quantity import parse_quantity
 from catalog.resolved import Setting, Workload
 from steps.cluster.names import LABEL_ROLE
@@ -12,7 +13,6 @@ from steps.cluster.names import LABEL_ROLE
 Object = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
-GPU = "nvidia.com/gpu"
 TOOL = "tool"
 """Name of the container that runs the tool."""
 

@@ -8,7 +8,6 @@ no DNS and no Service, and ranks lie on the nodes in the order of the group.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
 from catalog.resolved import Workload
 from steps.cluster.mpi import rank_words
@@ -78,11 +77,3 @@ def _enter_source(workload: Workload) -> list[str]:
         target = "/tmp/readiness_source"  # noqa: S108  (a container's own /tmp)
         lines.append(f"[ -f {name} ] || {{ {shlex.join([*clone, target])} && cd {target}; }}")
     return lines
-
-
-def last_ranks_first(nodes: Sequence[str]) -> list[str]:
-    """Return the nodes in the order in which their outputs matter.
-
-    Megatron prints its iterations on the last rank, and rank 0 prints most of the rest.
-    """
-    return list(dict.fromkeys((*nodes[-1:], *nodes[:1], *nodes)))

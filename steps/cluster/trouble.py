@@ -135,11 +135,6 @@ def first_failure(pods: Iterable[Object]) -> RunFailure | None:
     return found[0][1] if found else None
 
 
-def pod_failure(pod: Object) -> RunFailure | None:
-    """Return why a pod is broken for a reason that is not the tool's."""
-    return _told_failure(pod) or _deletion(pod)
-
-
 def _told_failure(pod: Object) -> RunFailure | None:
     """Return the cause that a pod itself tells."""
     place, status = place_of(pod), pod.get("status", {})

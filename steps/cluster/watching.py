@@ -241,10 +241,10 @@ class Watcher:
         if self._found and sure:
             failures = [hardware_failure(event) for event in self._found]
             raise Ended(RunOutcome.HARDWARE, *failures, events=self._found)
-        gone = () if nodes is None else [name for name in self._nodes if name not in nodes]
-        for name in gone:
-            text = f"node {name} is no longer in the cluster"
-            failure = RunFailure(code="INFRA_NODE_GONE", message=text, entity=Entity(node=name))
+        gone = next((name for name in self._nodes if nodes is not None and name not in nodes), None)
+        if gone is not None:
+            text = f"node {gone} is no longer in the cluster"
+            failure = RunFailure(code="INFRA_NODE_GONE", message=text, entity=Entity(node=gone))
             raise Ended(RunOutcome.INFRASTRUCTURE, failure)
 
     def _read_nodes(self) -> dict[str, Object]:

@@ -12,7 +12,7 @@ from catalog.platforms import UNKNOWN
 from catalog.profile import LoadedProfile, Profiles
 from catalog.profile_model import version_number
 from steps.detect.facts import PRODUCT_LABEL, Observed
-from steps.documents import Cohort, Exclusion, NodeFacts
+from steps.documents import Cohort, Exclusion
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def identify(node: Observed, profiles: Profiles, stated: LoadedProfile | None) -
     facts = node.facts
     if stated is not None:
         why = "stated by the certification"
-        return Identified(_completed(node, facts, stated), stated, why)
+        return Identified(_completed(node, stated), stated, why)
     found = profiles.match(
         facts.platform,
         facts.instance_type,
@@ -57,7 +57,7 @@ def identify(node: Observed, profiles: Profiles, stated: LoadedProfile | None) -
             found = by_type
     if found is None:
         return Identified(node, None, None)
-    return Identified(_completed(node, facts, found[0]), *found)
+    return Identified(_completed(node, found[0]), *found)
 
 
 def of_gpu_type(node: Observed, profiles: Profiles) -> bool:
@@ -70,7 +70,8 @@ def of_gpu_type(node: Observed, profiles: Profiles) -> bool:
     return found is not None and bool(found[0].profile.instance_types)
 
 
-def _completed(node: Observed, facts: NodeFacts, profile: LoadedProfile) -> Observed:
+def _completed(node: Observed, profile: LoadedProfile) -> Observed:
+    facts = node.facts
     notes = list(facts.notes)
     architecture, platform = facts.gpu_architecture, facts.platform
     told = profile.profile.architectures

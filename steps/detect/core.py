@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from catalog.bar_file import OwnBars, read_bars
 from catalog.certification import Certification
 from catalog.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
-from catalog.options import NO_SOURCE, check_options, merge_options
-from catalog.profile import LoadedProfile, Profiles, load_profiles
+from catalog.options import NO_SOURCE
 from catalog.quantity import parse_duration
 from catalog.resolved import Setting
 from catalog.source import Path_, Source
-from catalog.stages import find_stage
 from steps.detect.bounds import Cost, bounds_of
+from steps.detect.checks import Checked, check_certification
 from steps.detect.cohorts import CohortPlan
 from steps.detect.parts import PartMaker, PartPlan
 from steps.detect.survey import survey
@@ -57,27 +55,27 @@ def make_plan(
     Raises:
         InputError: the certification asks for something that does not exist or fit.
     """
-    spec, where = certification.spec, text or NO_SOURCE
-    find_stage(spec.stage, where.place(("spec", "stage")))
-    check_options(certification, text)
-    known = load_profiles(profiles)
-    own_bars = read_bars(bars, known)
+    spec = certification.spec
+    checked = check_certification(certification, text, profiles, bars)
     given = [spec, *(category.options for category in spec.categories)]
     found = survey(
         nodes,
-        known,
+        checked.profiles,
         target=spec.target,
-        stated=_stated_profile(certification, known, where),
+        stated=checked.stated,
         node_cap=spec.limits.node_cap,
         domain_keys=[options.topology_key for options in given if options.topology_key],
         resource_slices=resource_slices,
         pods=pods,
     )
-    _check_topology_keys(certification, found.cohorts, where)
+    _check_topology_keys(certification, found.cohorts, text or NO_SOURCE)
     planned = [
         _category(
-            *(certification, index, found.cohorts, known, text),
-            own_bars=own_bars,
+            certification,
+            index,
+            found.cohorts,
+            checked,
+            text,
             recorded=source == "recorded",
         )
         for index in range(len(spec.categories))
@@ -104,29 +102,6 @@ def make_plan(
     )
 
 
-def _stated_profile(
-    certification: Certification, profiles: Profiles, where: Source
-) -> LoadedProfile | None:
-    """Return the profile that the certification states; it holds for the whole target."""
-    spec = certification.spec
-    stated: list[tuple[str, Path_]] = []
-    if spec.profile:
-        stated.append((spec.profile, ("spec", "profile")))
-    for index, category in enumerate(spec.categories):
-        if category.options.profile:
-            at: Path_ = ("spec", "categories", index, "options", "profile")
-            stated.append((category.options.profile, at))
-    found = [(profiles.find(name, where.place(path)), path) for name, path in stated]
-    for profile, path in found[1:]:
-        if profile.name != found[0][0].name:
-            raise where.error(
-                f"states profile {profile.name}, but {found[0][0].name} is stated before",
-                path,
-                "a certification states one profile, for all its nodes",
-            )
-    return found[0][0] if found else None
-
-
 def _check_topology_keys(
     certification: Certification, cohorts: Sequence[CohortPlan], where: Source
 ) -> None:
@@ -151,20 +126,23 @@ def _category(
     certification: Certification,
     index: int,
     cohorts: Sequence[CohortPlan],
-    profiles: Profiles,
+    checked: Checked,
     text: Source | None,
     *,
-    own_bars: OwnBars,
     recorded: bool,
 ) -> tuple[PlannedCategory, list[Cost], list[PartPlan]]:
     entry = find_entry(certification.spec.categories[index].id)
-    options = merge_options(entry, certification, index, text)
+    options = checked.options[index]
     scale = str(_value(options, "testScale", None) or entry.scale)
     isolate = bool(_value(options, "isolate", default=False))
     limit = int(_value(options, "maxConcurrent", 0))
     maker = PartMaker(
-        *(entry, certification, index, profiles, text),
-        own_bars=own_bars,
+        entry,
+        certification,
+        index,
+        checked.profiles,
+        text,
+        own_bars=checked.bars,
         isolate=isolate,
         recorded=recorded,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,26 +31,12 @@ class DraDevices:
 def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices]:
     """Count the devices of ResourceSlices by node and driver.
 
-    Only the newest generation of a pool counts; devices given to virtual machines (vfio) do not.
+    Devices given to virtual machines (vfio) do not count.
     """
-    newest: dict[tuple[str, str, str], tuple[int, list[Mapping[str, Any]]]] = {}
-    for item in slices:
-        spec = part(item, "spec")
-        node, driver = spec.get("nodeName"), spec.get("driver")
-        if not node or not driver:
-            continue
-        pool = part(spec, "pool")
-        generation = int(pool.get("generation") or 0)
-        key = (str(node), str(driver), str(pool.get("name") or node))
-        held = newest.get(key)
-        if held is None or generation > held[0]:
-            newest[key] = (generation, items(spec, "devices"))
-        elif generation == held[0]:
-            held[1].extend(items(spec, "devices"))
     counts: dict[str, dict[str, int]] = {}
     products: dict[str, str] = {}
     cut: dict[str, int] = {}
-    for (node, driver, _), (_, found) in newest.items():
+    for node, driver, found in _pools(slices):
         usable = [device for device in found if _attribute(device, "type") != "vfio"]
         whole = [
             d for d in usable if driver != GPU_DRIVER or _attribute(d, "type") in {None, "gpu"}
@@ -68,6 +54,28 @@ def devices_by_node(slices: Iterable[Mapping[str, Any]]) -> dict[str, DraDevices
         node: DraDevices(found, products.get(node), cut.get(node, 0))
         for node, found in counts.items()
     }
+
+
+def _pools(
+    slices: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
+    """Yield node, driver and devices of every pool, of its newest generation only."""
+    newest: dict[tuple[str, str, str], tuple[int, list[Mapping[str, Any]]]] = {}
+    for item in slices:
+        spec = part(item, "spec")
+        node, driver = spec.get("nodeName"), spec.get("driver")
+        if not node or not driver:
+            continue
+        pool = part(spec, "pool")
+        generation = int(pool.get("generation") or 0)
+        key = (str(node), str(driver), str(pool.get("name") or node))
+        held = newest.get(key)
+        if held is None or generation > held[0]:
+            newest[key] = (generation, items(spec, "devices"))
+        elif generation == held[0]:
+            held[1].extend(items(spec, "devices"))
+    for (node, driver, _), (_, devices) in newest.items():
+        yield node, driver, devices
 
 
 def pods_by_node(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -120,7 +128,10 @@ def _container_gpus(container: Mapping[str, Any]) -> int:
     total = 0
     for name, amount in amounts.items():
         if name in {GPU, f"{GPU}.shared"} or name.startswith("nvidia.com/mig-"):
-            total += int(parse_quantity(amount))
+            try:
+                total += int(parse_quantity(amount))
+            except (ValueError, OverflowError):
+                total += 1  # written by hand; some GPU it does use
     return total
 
 

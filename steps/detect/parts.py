@@ -106,8 +106,7 @@ class PartMaker:
         part.notes += [f"{cohort.cohort.id}: {note}" for note in _unprovable(part)]
         return part
 
-    def _exclude(self, part: PartPlan, node: Observed | str, code: str, message: str) -> None:
-        name = node if isinstance(node, str) else node.name
+    def _exclude(self, part: PartPlan, name: str, code: str, message: str) -> None:
         part.excluded.append(
             Exclusion(node=name, code=code, message=message, category=self.entry.id)
         )
@@ -130,14 +129,14 @@ class PartMaker:
                 node, {**prepared.needs.requests, **prepared.needs.claims}
             )
             if hard:
-                self._exclude(part, node, "NODE_EXCLUDED_TAINTED", f"taint {hard[0]}")
+                self._exclude(part, node.name, "NODE_EXCLUDED_TAINTED", f"taint {hard[0]}")
             elif node.facts.gpus is not None and node.facts.gpus < needed:
                 message = f"has {node.facts.gpus}, needs {needed}"
                 if not node.facts.gpus and not node.gpus_registered:
                     message += "; does the device plugin run?"
-                self._exclude(part, node, "NODE_EXCLUDED_GPU_COUNT", message)
+                self._exclude(part, node.name, "NODE_EXCLUDED_GPU_COUNT", message)
             elif lacking:
-                self._exclude(part, node, "NODE_EXCLUDED_NIC_MISSING", lacking)
+                self._exclude(part, node.name, "NODE_EXCLUDED_NIC_MISSING", lacking)
             else:
                 usable.append(node)
         return usable

@@ -55,7 +55,7 @@ def select(target: Target, nodes: Iterable[Observed]) -> Selection:
 
 
 def describe(target: Target) -> str:
-    """Write a target as people write selectors on a command line."""
+    """Write the conditions of a target as people write selectors on a command line."""
     parts = [f"{key}={value}" for key, value in target.node_selector.items()]
     for item in target.match_expressions:
         values = f" ({', '.join(item.values)})" if item.values else ""
@@ -64,8 +64,6 @@ def describe(target: Target) -> str:
         value = f"={taint.value}" if taint.value is not None else ""
         effect = f":{taint.effect}" if taint.effect else ""
         parts.append(f"taint {taint.key}{value}{effect}")
-    if target.node_names:
-        parts.append(f"names {', '.join(target.node_names)}")
     return ", ".join(parts) or "every node with GPUs"
 
 

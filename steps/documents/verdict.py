@@ -52,7 +52,7 @@ class ExpressionResult(Model):
         outcome: PASS when true, FAIL when false, INCONCLUSIVE when it could not be evaluated.
         with_values: the expression with its values put in: ``373.2 >= 0.9 * 386.6``.
         values: the values it used.
-        message: why it could not be evaluated.
+        message: why it could not be evaluated; else what its numbers were computed from.
         source: where the bar comes from.
         code: the detail code of a false result; of one that could not be evaluated, why.
         scope: what it was evaluated for.

@@ -52,9 +52,8 @@ def standing(groups: Iterable[GroupVerdict], records: Iterable[RunRecord]) -> St
         for event in record.events:
             if effect_of(event.code) is not Effect.FAIL:
                 continue
-            text = event_reason(event, record)
-            hard = text.model_copy(update={"effect": Effect.FAIL})
-            known = failed.get(event.node, (record.group.id, ()))[1]
+            hard = event_reason(event, record).model_copy(update={"effect": Effect.FAIL})
+            known = failed.get(event.node, (None, ()))[1]
             failed[event.node] = (record.group.id, (*known, hard))
     for verdict in verdicts:
         for node, reasons in _named(verdict).items():

@@ -8,10 +8,19 @@ from functools import cached_property
 from statistics import fmean, median_low
 
 from catalog.quantity import parse_size
-from steps.documents import DiagnosticRow, Evidence, Measurements, NcclRow, TrainingStep
+from steps.documents import (
+    DiagnosticRow,
+    Evidence,
+    Measurements,
+    NcclRow,
+    ReadMode,
+    TrainingStep,
+)
 from steps.documents.measurements import Row
-from steps.evaluate.gpus import bandwidth_rows
-from steps.evaluate.rows import line_of, row_words
+from steps.evaluate.gpus import bandwidth_rows, statuses
+from steps.evaluate.rows import line_of, row_name, row_words
+from steps.parse.dcgm.measured import BANDWIDTHS, bandwidths, count_tests
+from steps.parse.dcgm.words import canonical
 from steps.parse.nccl.figures import LARGE_BYTES, SMALL_BYTES, greatest_dip
 
 MOST_LINES = 3
@@ -48,22 +57,35 @@ class Decisive:
             most: so many lines at most.
         """
         sizes = ",".join(_SIZE.findall(text))
-        found: dict[int, Row] = {}
+        found: dict[int, tuple[Row, str]] = {}
         for name in figures:
             key = (name, sizes)
             if key not in self._known:
                 self._known[key] = tuple(self._find(name, sizes))[:MOST_LINES]
-            found |= {id(row): row for row in self._known[key]}
+            for row in self._known[key]:
+                found.setdefault(id(row), (row, name))
             if len(found) >= most:
                 break
-        return tuple(self.line(row) for row in list(found.values())[:most])
+        return tuple(self.line(row, name) for row, name in list(found.values())[:most])
 
-    def line(self, row: Row) -> Evidence:
-        """Return the line of one row; its text stands in for the line until the log is read."""
+    def line(self, row: Row, figure: str | None = None) -> Evidence:
+        """Return the line of one row; its text stands in for the line until the log is read.
+
+        Args:
+            row: the row.
+            figure: the figure that it is evidence of; of a row with several values, which is meant.
+        """
         files = self._read.files
-        return Evidence(
-            file=files[0] if files else None, line=line_of(row, self._read), text=row_words(row)
-        )
+        line, text = line_of(row, self._read), row_words(row)
+        said = BANDWIDTHS.get(figure or "")
+        if isinstance(row, DiagnosticRow) and said and row.text:
+            values = bandwidths(row.text, said)
+            if values:
+                text = f"{row_name(row)}: {row.status}, {said} {min(values):g} GB/s"
+            # A row knows the line of its first text only.
+            if self._read.mode is not ReadMode.DCGM_JSON or "; " in row.text:
+                line = None
+        return Evidence(file=files[0] if files else None, line=line, text=text)
 
     @cached_property
     def _by_size(self) -> dict[int, list[NcclRow]]:
@@ -130,10 +152,15 @@ class Decisive:
             "testsFailed": "fail",
             "testsWarned": "warn",
             "testsSkipped": "skip",
-            "gpusFailed": "fail",
         }.get(name)
         if wanted:
-            return [row for row in rows if row.status == wanted]
+            # A test counts once, by its worst result.
+            counted = {
+                test for test, found in statuses(rows).items() if count_tests([found])[name].value
+            }
+            return [row for row in rows if row.status == wanted and canonical(row.test) in counted]
+        if name == "gpusFailed":
+            return [row for row in rows if row.status == "fail"]
         if name == "gpusSeen":
             seen = {row.gpu: row for row in reversed(rows) if row.gpu is not None}
             return [seen[max(seen)]] if seen else ()

@@ -61,11 +61,11 @@ def bandwidth_rows(rows: Iterable[DiagnosticRow], figure: str) -> list[tuple[Dia
     if spoken or pattern is None:
         return spoken
     for engine in ("ce", "sm"):
-        spoken = [
+        measured = [
             (row, row.value)
             for row in mine
             if (match := pattern.fullmatch(row.test)) and match[1] == engine and row.value
         ]
-        if spoken:
-            break
-    return spoken
+        if measured:
+            return measured
+    return []

@@ -139,6 +139,9 @@ def judge_output(
         # A figure of half a run may still change, so it proves nothing either way.
         complete = not any(item.effect is Effect.INCONCLUSIVE for item in found)
         found += _of_expressions(expressions, group, complete=complete)
+        if _last_of_unfinished(measurements):
+            # What an excerpt measures stands, and may fail; that the run went well is not proven.
+            found = [_doubted(item) if item.code == "EXIT_CODE_UNKNOWN" else item for item in found]
     if not bars.missing and (not bars.bars or (measurements is not None and not expressions)):
         reasons.append(give("NO_THRESHOLD", group=group.id))
     ordered = worst_first([*reasons, *found])
@@ -209,9 +212,17 @@ def _without_parts(record: RunRecord, measurements: Measurements) -> list[Reason
 def _without_end(measurements: Measurements, group: Group) -> list[ReasonGiven]:
     """Find a training log that ends before its last step, and does not say why.
 
-    The tool ended well, so what follows was lost. Of an output without a record that is not asked:
-    people judge excerpts.
+    The tool ended well, so what follows was lost.
     """
+    last = _last_of_unfinished(measurements)
+    if last is None:
+        return []
+    message = f"the log stops at step {last.step} of {last.total_steps}"
+    return [give("LOG_TRUNCATED", message, group=group.id)]
+
+
+def _last_of_unfinished(measurements: Measurements) -> TrainingStep | None:
+    """Return the last step of a log that says of more steps to come, and nothing of an end."""
     last = measurements.rows[-1] if measurements.rows else None
     if (
         measurements.completeness is not Completeness.COMPLETE
@@ -219,9 +230,12 @@ def _without_end(measurements: Measurements, group: Group) -> list[ReasonGiven]:
         or last.total_steps is None
         or "end" in measurements.facts
     ):
-        return []
-    message = f"the log stops at step {last.step} of {last.total_steps}"
-    return [give("LOG_TRUNCATED", message, group=group.id)]
+        return None
+    return last
+
+
+def _doubted(item: ReasonGiven) -> ReasonGiven:
+    return item.model_copy(update={"effect": Effect.INCONCLUSIVE})
 
 
 def _of_measurements(measurements: Measurements, group: Group) -> list[ReasonGiven]:

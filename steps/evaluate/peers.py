@@ -55,10 +55,10 @@ class PeerClass:
 
     groups: Sequence[Group]
     figures: Sequence[Figures | None]
-    _columns: dict[str, _Column] = field(default_factory=dict)
-    _by_node: dict[str, list[int]] = field(default_factory=dict)
-    _node_sets: set[tuple[str, ...]] = field(default_factory=set)
-    _short: dict[str, tuple[bool | None, ...]] = field(default_factory=dict)
+    _columns: dict[str, _Column] = field(default_factory=dict, init=False)
+    _by_node: dict[str, list[int]] = field(default_factory=dict, init=False)
+    _node_sets: set[tuple[str, ...]] = field(default_factory=set, init=False)
+    _short: dict[str, tuple[bool | None, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         for index, group in enumerate(self.groups):

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from catalog.errors import RecordError
 from steps.documents import Evidence, ExpressionResult, GroupVerdict, Outcome, ReasonGiven
 from steps.parse.lines import clean_line
-from steps.parse.sightings import evidence
+from steps.parse.sightings import MAX_TEXT, evidence
 from steps.parse.stream import read_lines
 
 MOST_OUTPUTS = 200
@@ -22,7 +22,7 @@ Texts = dict[int, Evidence]
 
 
 def lines_of(stream: BinaryIO, file: str, numbers: Iterable[int]) -> Texts:
-    """Return some lines of an output by their number, without secrets.
+    """Return some lines of an output by their number, without secrets; none that is cut.
 
     Args:
         stream: raw bytes, or gzip of them.
@@ -35,7 +35,9 @@ def lines_of(stream: BinaryIO, file: str, numbers: Iterable[int]) -> Texts:
     def take(raw: bytes, number: int, *, ended: bool = True) -> None:
         if number in wanted:
             for line in clean_line(raw, number, ended=ended):
-                found[number] = evidence(file, line)
+                # Of a document in one line the beginning says nothing of the row that is meant.
+                if len(line.text) <= MAX_TEXT:
+                    found[number] = evidence(file, line)
 
     read_lines(stream, take)
     return found

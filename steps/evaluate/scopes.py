@@ -29,6 +29,7 @@ from steps.documents import (
     Outcome,
 )
 from steps.documents.measurements import Row
+from steps.evaluate.computed import computed_from
 from steps.evaluate.context import Context
 from steps.evaluate.decisive import MOST_LINES, Decisive
 from steps.evaluate.expressions import (
@@ -42,7 +43,7 @@ from steps.evaluate.gpus import by_gpu, gpu_figures
 from steps.evaluate.outliers import Question
 from steps.evaluate.peers import FEWEST_PEERS, PeerClass
 from steps.evaluate.rows import counted_rows, diagnostics, row_name, row_values
-from steps.evaluate.whole import figures_lost, rightly_absent, rows_lost, sizes_lost
+from steps.evaluate.whole import figures_lost, largest_lost, rightly_absent, rows_lost, sizes_lost
 from steps.parse.nccl.figures import MAX_GBPS
 
 _PLURALS = {"gpu": "GPUs", "row": "rows"}
@@ -53,6 +54,8 @@ _OF_SIZES |= {"algBandwidthAtGBps", "timeAtUs"}
 """Figures of given message sizes, which the loss of other sizes does not change."""
 _GREATEST = {"busBandwidthGBps", "algBandwidthGBps", "peakBusBandwidthGBps"}
 """Figures that a lost message size can only have made smaller."""
+_OF_THE_END = _GREATEST | {"largestSizeBusBandwidthGBps"}
+"""Figures that come from the end of a sweep, and from where it broke off when it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,9 @@ class RunJudge:
         trial = attempt(expression, _values(bar, whole), bar.key)
         if trial.outcome is Outcome.PASS:
             trial = self._unless_lost(bar, expression, figures, trial, whole)
+        trial = self._unless_cut(
+            bar, figures, trial, lambda most: attempt(expression, {**_values(bar, whole), **most})
+        )
         return (self._of_run(bar, figures, trial, whole),)
 
     @property
@@ -150,6 +156,8 @@ class RunJudge:
         self, bar: Bar, figures: tuple[str, ...], trial: Trial, whole: _Subject
     ) -> ExpressionResult:
         measured = tuple(name for name in figures if name in whole.figures)
+        if trial.message is None:
+            trial = replace(trial, message=computed_from(measured, self.read))
         return _result(bar, trial, whole, whole.lines(measured, bar.expression, _most(trial)))
 
     def _absent(self, bar: Bar, figures: Iterable[str], known: Mapping[str, Any]) -> bool:
@@ -182,6 +190,10 @@ class RunJudge:
         return figures_lost(self.read, self.tool)
 
     @cached_property
+    def _largest_lost(self) -> str | None:
+        return largest_lost(self.read) if self.tool == "nccl" else None
+
+    @cached_property
     def _sizes_lost(self) -> str | None:
         return sizes_lost(self.read) if self.tool == "nccl" else None
 
@@ -207,6 +219,25 @@ class RunJudge:
                     why = None if still.outcome is Outcome.PASS else why
         return trial if why is None else not_proven(trial, "ROWS_MISSING", why)
 
+    def _unless_cut(
+        self,
+        bar: Bar,
+        figures: tuple[str, ...],
+        trial: Trial,
+        again: Callable[[Mapping[str, Any]], Trial],
+    ) -> Trial:
+        """Turn a FAIL into not proven where the missing largest sizes could have made it true.
+
+        A run that hung or crashed at small messages says nothing about bandwidth.
+        """
+        most = dict.fromkeys({*figures} & _OF_THE_END, MAX_GBPS)
+        if trial.outcome is not Outcome.FAIL or not most or not self._largest_lost:
+            return trial
+        if bar.key in _OF_THE_END:
+            most["value"] = MAX_GBPS
+        still = again(most).outcome is Outcome.FAIL
+        return trial if still else not_proven(trial, "ROWS_MISSING", self._largest_lost)
+
     # compared with others
 
     def _with_peers(
@@ -222,6 +253,12 @@ class RunJudge:
         trial = question.ask(peers, self.group, subject.values)
         if trial.outcome is Outcome.PASS:
             trial = self._unless_lost(bar, expression, figures, trial, subject)
+        trial = self._unless_cut(
+            bar,
+            figures,
+            trial,
+            lambda most: question.ask(peers, self.group, {**subject.values, **most}),
+        )
         result = self._of_run(bar, figures, trial, subject)
         if trial.outcome is Outcome.FAIL:
             split = question.splits(peers, self._known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from steps.documents import (
     RunRecord,
     Verdict,
 )
-from steps.evaluate.category import Standing, judge_category, standing
+from steps.evaluate.category import judge_category, standing
 from steps.evaluate.context import Context, context_of
 from steps.evaluate.group import judge_group
 from steps.evaluate.peers import PeerClass
@@ -223,7 +223,7 @@ def next_isolation(
     planned_pairs: list[tuple[PlannedPart, Group]] = []
     for part in parts:
         nodes = {node for group in part.groups for node in group.nodes}
-        pairs = next_pairs(_only(now, nodes), verdicts, nodes, round_number)
+        pairs = next_pairs(now, verdicts, nodes, round_number)
         planned_pairs += [(part, pair) for pair in pairs]
     return planned_pairs
 
@@ -233,12 +233,6 @@ def _pairs_make_sense(planned: PlannedCategory, part: PlannedPart) -> bool:
     largest = max((len(group.nodes) for group in part.groups), default=0)
     gpus = 2 * int(part.workload.gpus_per_node.value)
     return largest >= 2 and gpus >= find_entry(planned.id).min_gpus
-
-
-def _only(now: Standing, nodes: Iterable[str]) -> Standing:
-    here = set(nodes)
-    good: Mapping[str, str] = {node: group for node, group in now.good.items() if node in here}
-    return Standing(now.failed, good, tuple(node for node in now.suspects if node in here))
 
 
 def _complete(planned: PlannedCategory, runs: Sequence[Run]) -> list[Run]:

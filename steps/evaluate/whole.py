@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from steps.documents import Figure, Measurements, NcclRow, TrainingStep
+from catalog.reasons import Effect
+from steps.documents import Completeness, Figure, Measurements, NcclRow, TrainingStep
 from steps.evaluate.gpus import bandwidth_rows, by_gpu, statuses
 from steps.evaluate.rows import diagnostics
 from steps.parse.dcgm.measured import count_tests
 from steps.parse.dcgm.words import canonical
 from steps.parse.nccl.figures import LARGE_BYTES, SMALL_BYTES
+from steps.parse.nccl.sizes import size_name
 
 
 def rows_lost(read: Measurements, tool: str) -> str | None:
@@ -41,6 +43,21 @@ def sizes_lost(read: Measurements) -> str | None:
     """Say which message sizes of an NCCL sweep are missing, as the parser found out."""
     found = next((item for item in read.findings if item.code == "SIZE_MISSING"), None)
     return found.message if found else None
+
+
+def largest_lost(read: Measurements) -> str | None:
+    """Say which sizes at the end of an NCCL sweep are missing; None when it got to its end."""
+    for item in read.findings:
+        # Sizes that are missing on the way are a note.
+        if item.code == "SIZE_MISSING" and item.effect is Effect.INCONCLUSIVE:
+            return item.message
+    asked = read.facts.get("maxBytes", "")
+    if read.completeness is Completeness.COMPLETE or not asked.isdecimal():
+        return None
+    largest = max((row.size_bytes for row in read.rows if isinstance(row, NcclRow)), default=0)
+    if largest >= int(asked):
+        return None
+    return f"the largest size is {size_name(largest)} of {size_name(int(asked))}"
 
 
 def _lost_repeats(read: Measurements) -> str | None:
@@ -135,6 +152,7 @@ def _no_throughput(read: Measurements) -> bool:
 
 
 _MOST_BYTES = 1 << 62
+"""More than any message has."""
 
 _ABSENT: dict[str, Callable[[Measurements], bool]] = {
     "wrongCount": _has_finding("VALIDATION_OFF"),

@@ -28,7 +28,7 @@ def context_of(
     nodes = record.group.nodes
     gpus = int(workload.gpus_per_node.value)
     max_bytes = workload.options.get("maxBytes")
-    sequence = entry.facts.get("sequenceLength")
+    sequence = _sequence_length(workload)
     transport = workload.transport.value or ()
     # A stored output whose times nobody noted has a record that ends when it starts.
     timed = record.ended > record.started
@@ -49,12 +49,19 @@ def context_of(
         warmup_steps=entry.facts.get("warmupSteps"),
         gpus=gpus * len(nodes),
         # One sample per GPU: the entries set the global batch size to the number of GPUs.
-        tokens_per_step=int(sequence) * gpus * len(nodes) if sequence else None,
+        tokens_per_step=sequence * gpus * len(nodes) if sequence else None,
         rank_nodes={rank: nodes[rank // gpus] for rank in range(gpus * len(nodes))},
         pod_nodes=_hosts_of(record.placements),
         started=record.started if timed else None,
         ended=record.ended if timed else None,
     )
+
+
+def _sequence_length(workload: Workload) -> int | None:
+    """Return the tokens of a sample, which profiles may set; None where the command tells none."""
+    words = (word.partition("=") for word in workload.command)
+    found = (text for name, _, text in words if name == "--seq-length" and text.isdecimal())
+    return int(next(found, 0)) or None
 
 
 def _hosts_of(placements: Mapping[str, str]) -> dict[str, str]:

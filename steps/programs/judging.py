@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from catalog.entry import find_entry
 from catalog.errors import RecordError
 from steps.aggregate.core import make_report
@@ -77,13 +79,13 @@ def aggregate(store: RecordStore) -> tuple[Report, str]:
     verdicts: dict[str, Verdict] = {}
     records: list[RunRecord] = []
     for planned in plan.categories:
-        try:
+        with suppress(RecordError):
             verdict = store.get(Verdict, planned.id)
+            if verdict is not None:
+                verdicts[planned.id] = verdict
+        # They only add times and versions, so a damaged one must not cost the verdict.
+        with suppress(RecordError):
             records += store.list(RunRecord, planned.id)
-        except RecordError:
-            verdict = None
-        if verdict is not None:
-            verdicts[planned.id] = verdict
     report = make_report(plan, verdicts, records)
     store.put(report)
     html = render_html(report)

@@ -25,6 +25,7 @@ class Parameters:
             the options of those that stand there too.
         node_selector: ``key=value`` pairs separated by commas.
         node_names: node names separated by commas.
+        deadline: for a certification whose YAML states none; the only one that replaces nothing.
     """
 
     name: str = ""
@@ -67,8 +68,7 @@ def with_parameters(text: str, given: Parameters) -> Source:
     _set(spec, "timeoutPerJob", given.timeout_per_job)
     _set(spec, "nodesPerJob", _count("nodes-per-job", given.nodes_per_job))
     _set(spec, "gpusPerNode", _count("gpus-per-node", given.gpus_per_node))
-    if given.parallel_categories:
-        spec["parallelCategories"] = given.parallel_categories == "true"
+    _set(spec, "parallelCategories", _flag("parallel-categories", given.parallel_categories))
     if given.node_cap:
         _mapping(spec, "limits")["nodeCap"] = _count("node-cap", given.node_cap)
     if given.deadline and "deadline" not in _mapping(spec, "limits"):
@@ -117,6 +117,12 @@ def _count(name: str, text: str) -> int | None:
     return int(text)
 
 
+def _flag(name: str, text: str) -> bool | None:
+    if text not in {"", "true", "false"}:
+        raise InputError(f"must be true or false, not {text!r}", Place(name))
+    return text == "true" if text else None
+
+
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -138,7 +144,7 @@ def _categories(known: Any, wanted: list[str]) -> list[dict[str, Any]]:
         domain, _, variant = name.partition("/")
         same = [
             item
-            for item in known or []
+            for item in (known if isinstance(known, list) else ())
             if isinstance(item, dict)
             and (item.get("domain"), item.get("variant")) == (domain, variant)
         ]

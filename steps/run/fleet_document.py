@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,7 @@ from catalog.errors import InputError
 from catalog.model import Model, suggestion
 from catalog.reasons import reason
 from catalog.resolved import Launcher
-from catalog.source import Source
+from catalog.source import Source, check_kind
 from steps.documents import NodeEvent, RunOutcome
 from steps.run.node_names import NodeNames
 from steps.run.simulator.faults import LEAST_FACTOR, AnyFault, Fault, TimedFault, fault_kinds
@@ -56,6 +56,15 @@ Platform = Literal[
 ]
 
 
+def _platform(value: Any) -> Any:
+    if isinstance(value, str) and value not in get_args(Platform):
+        raise ValueError(
+            f"{value!r} is none of {', '.join(get_args(Platform))}; for a platform of your own "
+            "write onprem, and name its profile in spec.profile of the certification"
+        )
+    return value
+
+
 class Taint(Model):
     """A taint of a node."""
 
@@ -82,7 +91,7 @@ class NodeSet(Model):
     """
 
     names: NodeNames
-    platform: Platform = "onprem"
+    platform: Annotated[Platform, BeforeValidator(_platform)] = "onprem"
     instance_type: str | None = None
     gpu_product: str = "NVIDIA-H100-80GB-HBM3"
     gpus: Annotated[int, Field(ge=0, le=64)] = 8
@@ -188,8 +197,9 @@ def check_words(source: Source) -> None:
     """Check the words that decide which fields are allowed, so that their errors are helpful.
 
     Raises:
-        InputError: no such source, or no such kind of fault.
+        InputError: the document is no fleet, or there is no such source or kind of fault.
     """
+    check_kind(source, FleetDocument)
     spec = source.data.get("spec")
     if not isinstance(spec, dict):
         return

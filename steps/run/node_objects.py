@@ -8,12 +8,13 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from catalog.machine import GPU
 from catalog.platforms import architecture_of
 from catalog.quantity import parse_quantity
 from catalog.source import Source
+from steps.detect.facts import CORDON_TAINT
 from steps.run.fleet_document import NodeSet
 
-GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
@@ -87,7 +88,7 @@ def cordoned(node: dict[str, Any]) -> dict[str, Any]:
     """Return the node after ``kubectl cordon``."""
     changed = copy.deepcopy(node)
     changed["spec"] = {**(changed.get("spec") or {}), "unschedulable": True}
-    _taint(changed, "node.kubernetes.io/unschedulable")
+    _taint(changed, CORDON_TAINT)
     return changed
 
 

@@ -20,13 +20,13 @@ from steps.documents import RunFailure
 from steps.parse.lines import clean_line
 from steps.parse.nccl.table import Layout, read_heading, read_row
 from steps.parse.secrets import redact
-from steps.parse.training.steplines import read_bars, read_step_line
+from steps.parse.training.steplines import BAR_WORDS, read_bars, read_step_line
 
 _WAITS = 50
 """Waits between steps that the usual one is taken from: the last ones."""
 _NOUNS: dict[Tool, str] = {"nccl": "row", "training": "training step"}
 """What progress is; tools that print only at their end, such as DCGM, show none."""
-_STEP_WORDS = re.compile(rb"iteration|s/it|it/s|s/step|step/s", re.IGNORECASE)
+_STEP_WORDS = re.compile(rb"iteration|" + BAR_WORDS.encode(), re.IGNORECASE)
 _LONGEST_QUOTE = 200
 
 

@@ -11,6 +11,7 @@ from catalog.expressions import check_threshold
 from catalog.lint import Finding, Statement, check_bar, lint
 from catalog.lint_samples import Domain, samples
 from catalog.lint_sources import shipped, statements_of
+from catalog.model import suggestion
 from catalog.resolved import Scope
 from catalog.source import parse_documents
 from catalog.vocabulary import names_of
@@ -318,6 +319,82 @@ def test_document_that_is_wrong_itself_is_a_finding_with_its_line(text: str, say
     assert says in f"{wrong[0].place}: {wrong[0].text}"
     assert wrong[0].place is not None
     assert wrong[0].place.line is not None
+
+
+ALL_REDUCE = "category: communication/nccl-all-reduce"
+
+
+def _of_bars(*items: str) -> list[tuple[int | None, str]]:
+    text = "kind: Bars\nsource: our first hall\nbars:\n"
+    text += "".join(f"  - {{{item}}}\n" for item in items)
+    _, wrong = statements_of(parse_documents(text, "b.yaml")[0])
+    return [
+        (item.place.line if item.place else None, f"{item.level}: {item.text}") for item in wrong
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "most"),
+    [
+        (f"key: busBandwidthGBps, when: {{{ALL_REDUCE}, platform: onprem, gpu: h100}}", 480),
+        (f"key: busBandwidthGBps, when: {{{ALL_REDUCE}, gpu: gh200, platform: azure}}", 600),
+        ("key: busBandwidthGBps, when: {category: communication/nccl-alltoall, gpu: h100}", 350),
+        ("key: hostToDeviceMinGBps, when: {gpu: h100}", 56),
+        ("key: hostToDeviceMinGBps, when: {instanceType: p5.48xlarge}", 56),
+        ("key: avgTFLOPsPerGPU, when: {gpu: h100}", 700),
+    ],
+    ids=["published", "nothing known", "derived", "host", "instance type", "training"],
+)
+def test_what_no_machine_reaches_is_not_expected(item: str, most: float) -> None:
+    assert _of_bars(f"{item}, expected: {most}") == []
+    # Such numbers come from MB/s in place of GB/s.
+    [(line, text)] = _of_bars(f"{item}, expected: {most * 1000}")
+    assert line == 4
+    assert text.startswith(f"warning: expects {most * 1000} of")
+
+
+def test_time_may_be_expected_to_be_long() -> None:
+    item = "key: smallMessageLatencyUs, expression: value <= expected, expected: 4000"
+    assert not any("expects" in text for _, text in _of_bars(item))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("expression: value >= 350", "expression: value >= 360", True),
+        ("expected: 390", "expected: 380", True),
+        ("expression: value >= 350", "expected: 390", False),
+        ("expression: value >= 350", "expression: value >= 0.9 * peer_median", False),
+        ("expression: value >= 350", "expression: value >= 360, when: {nodes: {min: 9}}", False),
+    ],
+    ids=["expressions", "expected", "one of each", "height and peers", "other conditions"],
+)
+def test_key_that_is_stated_twice_is_found(first: str, second: str, *, found: bool) -> None:
+    key = "key: busBandwidthGBps"
+    says = "warning: states busBandwidthGBps again under the same conditions; that of line 4 "
+    expected = [(5, f"{says}never holds")] if found else []
+    assert _of_bars(f"{key}, {first}", f"{key}, {second}") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("H100", "h100"), ("h10", "h100"), ("ONPREM", "onprem")]
+)
+def test_nearest_name_is_found_in_any_case(name: str, near: str) -> None:
+    assert suggestion(name, ["v100", "h100", "onprem"]) == f"did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        ("gpu: H100", None),
+        ("platform: OnPrem", None),
+        ("category: Communication/NCCL-all-*", None),
+        ("gpu: H10", "names gpu 'H10', which is not known"),
+    ],
+)
+def test_names_compare_in_any_case(when: str, says: str | None) -> None:
+    item = f"key: busBandwidthGBps, expression: value >= 300, when: {{{when}}}"
+    assert _of_bars(item) == ([(4, f"error: {says}")] if says else [])
 
 
 @settings(deadline=None)

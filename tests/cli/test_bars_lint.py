@@ -61,6 +61,12 @@ def test_bar_that_names_no_category_is_of_those_that_measure_its_figure(site: Pa
     assert (code, printed.count("can never fail: value > -1")) == (2, 1)
 
 
+def test_bars_that_only_say_what_to_expect_are_counted(site: Path) -> None:
+    text = "kind: Bars\nsource: hall 1\nbars:\n  - {key: busBandwidthGBps, expected: 390}\n"
+    (site / "bars.yaml").write_text(text, encoding="utf-8")
+    assert _lint(site) == (0, "3 bars: 0 errors, 0 warnings\n")
+
+
 def test_warning_is_one_line_with_its_place_and_no_failure(site: Path) -> None:
     file = site / "doubtful.yaml"
     file.write_text(DOUBTFUL, encoding="utf-8")

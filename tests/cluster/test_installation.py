@@ -39,7 +39,7 @@ pytestmark = pytest.mark.cluster
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
-    line
+    line.removeprefix("uv run ")
     for block in re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
     for line in block.splitlines()
 ]

@@ -85,6 +85,9 @@ def test_training_step_is_waited_for_in_usual_steps() -> None:
         ("training", b"building iteration 5 of the dataset\n", None),
         ("training", b"> compiling kernels ...\n", None),
         ("training", b"Epoch 0:  1%|| 12/400 [01:10<38:00, 5.9s/it, loss=3.1]\n", "12 of 400"),
+        ("training", b"Epoch 0: 5%|| 20/400 [02:01<38:00, v_num=, loss=3.1]\n", "20 of 400"),
+        ("training", b"Epoch 0: 5%|| 21/400 [02:07<38:00, step_timing in s=5.9]\n", "21 of 400"),
+        ("training", b"Epoch 2: : 815it [3:01, 4.49it/s, loss=2.1]\n", "815"),
         ("training", b"Downloading: 10%|#  | 10/100 [00:10<01:30, 1.1s/it]\n", None),
     ],
 )

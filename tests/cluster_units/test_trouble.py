@@ -15,7 +15,6 @@ from steps.cluster.trouble import (
     image_of,
     is_confused,
     is_ready,
-    pod_failure,
     refusal_code,
     unready_failure,
     waiting_failure,
@@ -110,7 +109,7 @@ def disruption(reason: str, message: str = "") -> list[dict[str, Any]]:
     ],
 )
 def test_broken_pod(broken: dict[str, Any], code: str, words: str) -> None:
-    failure = pod_failure(broken)
+    failure = first_failure([broken])
     assert failure is not None
     assert failure.code == code
     assert words in failure.message
@@ -130,13 +129,13 @@ def test_broken_pod(broken: dict[str, Any], code: str, words: str) -> None:
     ids=["running", "tool-failed", "tools-own-67", "unknown-reason", "no-status"],
 )
 def test_what_is_the_tools_or_not_known_is_no_broken_pod(fine: dict[str, Any]) -> None:
-    assert pod_failure(fine) is None
+    assert first_failure([fine]) is None
 
 
 def test_deleted_pod_is_lost() -> None:
     gone = pod(phase="Running")
     gone["metadata"]["deletionTimestamp"] = "2026-03-04T05:00:00Z"
-    failure = pod_failure(gone)
+    failure = first_failure([gone])
     assert failure is not None
     assert failure.code == "INFRA_POD_LOST"
 

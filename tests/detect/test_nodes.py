@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from catalog.errors import InputError
-from steps.detect.nodes import read_nodes
+from steps.detect.nodes import read_objects
 from tests.detect.build import fleet
 
 
@@ -35,15 +35,19 @@ from tests.detect.build import fleet
 def test_every_form_that_kubectl_writes_is_read(tmp_path: Path, write: object) -> None:
     path = tmp_path / "nodes.txt"
     path.write_text(write(fleet(3)), encoding="utf-8")  # type: ignore[operator]
-    assert [node["metadata"]["name"] for node in read_nodes(path)] == ["gpu-1", "gpu-2", "gpu-3"]
+    assert [node["metadata"]["name"] for node in read_objects(path, "Node")] == [
+        "gpu-1",
+        "gpu-2",
+        "gpu-3",
+    ]
 
 
 def test_one_node_alone_and_an_empty_list_are_read(tmp_path: Path) -> None:
     path = tmp_path / "node.yaml"
     path.write_text(yaml.safe_dump(fleet(1)[0]), encoding="utf-8")
-    assert len(read_nodes(path)) == 1
+    assert len(read_objects(path, "Node")) == 1
     path.write_text("kind: List\nitems: []\n", encoding="utf-8")
-    assert read_nodes(path) == []
+    assert read_objects(path, "Node") == []
 
 
 @pytest.mark.parametrize(
@@ -83,21 +87,29 @@ def test_a_damaged_list_is_one_clear_error(tmp_path: Path, text: str, message: s
     path = tmp_path / "nodes.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        read_nodes(path)
+        read_objects(path, "Node")
 
 
 def test_a_missing_file_and_binary_data_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        read_nodes(tmp_path / "none.yaml")
+        read_objects(tmp_path / "none.yaml", "Node")
     path = tmp_path / "nodes.json"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
-        read_nodes(path)
+        read_objects(path, "Node")
     path.write_text('{"kind": "List",\n "items": [}', encoding="utf-8")
     with pytest.raises(InputError, match=r"nodes.json:2: is not valid JSON"):
-        read_nodes(path)
+        read_objects(path, "Node")
+
+
+@pytest.mark.parametrize("name", ["nodes.json", "nodes.yaml"])
+def test_a_list_that_is_nested_without_end_is_one_clear_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("[" * 20_000, encoding="utf-8")
+    with pytest.raises(InputError, match=f"{name}.*is nested too deeply"):
+        read_objects(path, "Node")
 
 
 def test_a_device_is_one_clear_error() -> None:
     with pytest.raises(InputError, match="/dev/null: is no regular file"):
-        read_nodes(Path("/dev/null"))
+        read_objects(Path("/dev/null"), "Node")

@@ -423,9 +423,10 @@ def test_gpus_of_an_init_container_are_in_use_too() -> None:
     }
 
 
-def test_a_node_whose_gpus_are_in_use_is_left_alone() -> None:
+@pytest.mark.parametrize(("amount", "used"), [("4", 4), (4, 4), ("all", 1)])
+def test_a_node_whose_gpus_are_in_use_is_left_alone(amount: object, used: int) -> None:
     def pod(on: str, phase: str) -> dict[str, Any]:
-        container = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
+        container = {"resources": {"limits": {"nvidia.com/gpu": amount}}}
         return {
             "metadata": {"name": "train-0", "namespace": "ml"},
             "spec": {"nodeName": on, "containers": [container]},
@@ -434,7 +435,7 @@ def test_a_node_whose_gpus_are_in_use_is_left_alone() -> None:
 
     result = plan(fleet(3), pods=[pod("gpu-2", "Running"), pod("gpu-1", "Succeeded")])
     assert excluded(result) == {
-        "gpu-2": ("NODE_EXCLUDED_BUSY", "4 of 8 GPUs are used by ml/train-0 (4)")
+        "gpu-2": ("NODE_EXCLUDED_BUSY", f"{used} of 8 GPUs are used by ml/train-0 ({used})")
     }
 
 

@@ -12,6 +12,7 @@ from catalog.errors import RecordError
 from steps.documents import Outcome
 from steps.evaluate.quotes import MOST_OUTPUTS, lines_of, quote_runs
 from steps.evaluate.step import Run, evaluate
+from steps.parse.sightings import MAX_TEXT
 from tests.bench import judge as bench
 from tests.builders import bar, group, measured, plan, record
 
@@ -26,6 +27,11 @@ def test_lines_are_found_by_their_number_without_secrets(*, zipped: bool) -> Non
         57: (57, "line 57 token=***"),
         199: (199, "line 199 token=***"),
     }
+
+
+def test_line_that_would_be_cut_is_not_quoted() -> None:
+    text = f"{'x' * MAX_TEXT}\n{'y' * (MAX_TEXT + 1)}\nend\n"
+    assert lines_of(io.BytesIO(text.encode()), "diag.json", {1, 2, 3}).keys() == {1, 3}
 
 
 def test_failed_expression_and_its_reason_quote_the_output() -> None:

@@ -7,6 +7,7 @@ import pytest
 from catalog.reasons import Effect
 from catalog.resolved import Bar
 from steps.documents import (
+    Completeness,
     DiagnosticRow,
     Entity,
     Figure,
@@ -219,6 +220,61 @@ def test_lost_sizes_leave_only_what_they_cannot_change(
 ) -> None:
     read = nccl(findings=[HOLE])
     assert outcome(read, bar(key, expression), tool="nccl") is expected
+
+
+BROKEN_OFF = Finding(
+    code="SIZE_MISSING",
+    effect=Effect.INCONCLUSIVE,
+    message="no row has 32G, which was asked for; the largest is 16G",
+)
+STOPPED = {"completeness": Completeness.CUT_OFF, "facts": {"maxBytes": str(32 << 30)}}
+
+
+@pytest.mark.parametrize(
+    ("key", "expression", "expected"),
+    [
+        ("largestSizeBusBandwidthGBps", "value >= 900.0", Outcome.INCONCLUSIVE),
+        ("busBandwidthGBps", "largestSizeBusBandwidthGBps >= 900.0", Outcome.INCONCLUSIVE),
+        ("busBandwidthGBps", "value >= 900.0 && wrongCount == 0", Outcome.INCONCLUSIVE),
+        ("busBandwidthGBps", "value <= 100.0", Outcome.FAIL),
+        ("busBandwidthGBps", "value >= 900.0 && wrongCount > 0", Outcome.FAIL),
+        ("busBandwidthAtGBps", "busBandwidthAtGBps['8G'] >= 900.0", Outcome.FAIL),
+        ("wrongCount", "value > 0", Outcome.FAIL),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [nccl(findings=[BROKEN_OFF]), nccl().model_copy(update=STOPPED)],
+    ids=["asked for more", "set out for more"],
+)
+def test_sweep_that_broke_off_proves_nothing_about_larger_messages(
+    read: Measurements, key: str, expression: str, expected: Outcome
+) -> None:
+    """A run that hung or crashed at small messages would else be called slow."""
+    (result,) = judged(read, bar(key, expression), tool="nccl").expressions
+    assert result.outcome is expected
+    (whole,) = judged(nccl(), bar(key, expression), tool="nccl").expressions
+    assert whole.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("total", "expression", "expected"),
+    [
+        (None, "value < 3.0", Outcome.PASS),
+        (90, "value < 3.0", Outcome.INCONCLUSIVE),
+        (90, "value < 1.0", Outcome.FAIL),
+    ],
+    ids=["length not told", "as fast as it should be", "too slow"],
+)
+def test_training_log_that_stops_before_its_last_step_never_passes(
+    total: int | None, expression: str, expected: Outcome
+) -> None:
+    """A run that was killed leaves what an excerpt of a good one is."""
+    unknown = Finding(code="EXIT_CODE_UNKNOWN", effect=Effect.NOTE, message="stops at step 50")
+    read = training()
+    rows = tuple(row.model_copy(update={"total_steps": total}) for row in read.rows)
+    stopped = read.model_copy(update={"rows": rows, "findings": (unknown,)})
+    assert outcome(stopped, bar("avgStepTimeSec", expression), tool="training") is expected
 
 
 def test_lost_row_of_one_cycle_is_seen_although_its_size_is_there() -> None:

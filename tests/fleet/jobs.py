@@ -39,10 +39,9 @@ def make_workload(
     values = {**entry.options, **(options or {})}
     words = {name: str(value) for name, value in values.items()}
     words |= {"gpusPerNode": str(gpus), "totalGpus": str(ranks), "tensorParallel": "2"}
-    words["dcgmHost"] = "localhost:5555"
-    command = tuple(
-        re.sub(r"\$\{(\w+)\}", lambda match: words[match[1]], word) for word in entry.command
-    )
+    words |= {"dcgmHost": "localhost:5555", "sequenceLength": "8192", "recompute": ""}
+    filled = (re.sub(r"\$\{(\w+)\}", lambda match: words[match[1]], w) for w in entry.command)
+    command = tuple(word for word in filled if word)
     return Workload(
         launcher=entry.launcher,
         image=setting(entry.image),

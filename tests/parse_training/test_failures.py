@@ -70,6 +70,12 @@ CASES: dict[str, tuple[str, ParseContext, list[str]]] = {
         _NONE,
         ["TRAIN_NAN inconclusive [gpu-0d GPU 2 rank 6]"],
     ),
+    "memory and nan check of one rank keep the GPU that each names": (
+        "AssertionError: Rank 6, node gpu-0d: found NaN in local grad norm\n"
+        "[rank6]: torch.OutOfMemoryError: CUDA out of memory. GPU 5 has 1.00 GiB free\n",
+        _NONE,
+        ["TRAIN_NAN inconclusive [gpu-0d rank 6]", "TRAIN_OOM inconclusive [gpu-0d GPU 5 rank 6]"],
+    ),
     "nan on all ranks accuses none": (
         "".join(f"AssertionError: Rank {r}: found NaN in local grad norm\n" for r in range(8)),
         _NODES,
@@ -236,6 +242,21 @@ def test_nan_tells_the_iteration_and_marks_the_row() -> None:
     assert part.findings[0].evidence[0].line == 2
     assert part.figures["nanStepCount"].value == 1
     assert [row.nan for row in part.rows if isinstance(row, TrainingStep)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("bad", "where"),
+    [
+        ([31], "iteration 31"),
+        ([31, 60], "iterations 31, 60"),
+        ([31, *range(40, 52)], "iterations 31, 40, 41, 42, 43, 13 steps in all"),
+    ],
+    ids=["one", "two that are far apart", "many"],
+)
+def test_nan_names_the_first_iterations(bad: list[int], where: str) -> None:
+    log = "".join(megatron(step, grad="nan" if step in bad else "0.7") for step in range(30, 62))
+    [message] = [f.message for f in scan(TrainingScanner, log).findings if f.code == "TRAIN_NAN"]
+    assert message == f"loss or gradient is NaN or infinite at {where}"
 
 
 def test_out_of_memory_tells_the_sizes() -> None:

@@ -13,6 +13,8 @@ from catalog.resolve import for_group
 from catalog.resolved import Setting, Workload
 from steps.detect.core import make_plan
 from steps.documents import Plan
+from steps.parse.measure import context_of
+from tests.builders import record
 from tests.detect.build import certification
 from tests.plain_yaml import to_yaml
 from tests.profiles.cells import CELLS, Cell
@@ -145,3 +147,20 @@ def test_every_value_has_an_origin_and_profiles_have_a_public_source(cell: Cell)
                     if setting.origin.file.startswith("catalog/profiles/"):
                         assert setting.origin.line
                         assert setting.origin.source
+
+
+@pytest.mark.parametrize(("nodes", "sequence", "recomputed"), [(1, 2048, True), (2, 8192, False)])
+def test_boards_without_nvlink_train_a_short_sequence_on_one_node(
+    nodes: int, sequence: int, recomputed: bool
+) -> None:
+    cell = next(cell for cell in CELLS if cell.id == "onprem-l40")
+    [category] = plan_of(cell, "training/nemotron5-8b", count=nodes).categories
+    [part] = category.parts
+    workload = for_group(part.workload, nodes)
+    command = workload.command
+    assert f"--seq-length={sequence}" in command
+    assert f"--max-position-embeddings={sequence}" in command
+    assert ("--recompute-granularity=full" in command) is recomputed
+    assert not any("$" in word or "[" in word for word in command)
+    context = context_of(find_entry(category.id), workload, record(part.groups[0]))
+    assert context.tokens_per_step == sequence * 8 * nodes

@@ -126,6 +126,7 @@ def test_nothing_fits_where_nothing_is_known(
 def test_a_profile_is_found_by_name_or_instance_type() -> None:
     assert find_profile("aws/p5.48xlarge").name == "aws/p5.48xlarge"
     assert find_profile("p5.48xlarge").name == "aws/p5.48xlarge"
+    assert find_profile("p6e-gb300r.36xlarge").name == "aws/p6e-gb300"
     with pytest.raises(InputError, match=r"did you mean 'p5\.48xlarge'"):
         find_profile("p5.48xlrge")
 

@@ -67,9 +67,17 @@ def test_parameters_replace_and_keep_the_options_of_a_category() -> None:
     [
         ({"nodes_per_job": "two"}, "nodes-per-job: must be a whole number"),
         ({"node_selector": "pool"}, "node-selector: must be key=value"),
+        ({"parallel_categories": "yes"}, "parallel-categories: must be true or false"),
         ({"deadline": "soon", "categories": "a/b"}, "spec.limits.deadline"),
     ],
 )
 def test_malformed_parameters_are_refused_by_name(given: dict[str, str], says: str) -> None:
     with pytest.raises(InputError, match=says):
         read("" if "categories" in given else TEXT, **given)
+
+
+@pytest.mark.parametrize("known", ["5", "all", "{domain: a}", "[b]"])
+def test_categories_replace_a_list_that_is_none(known: str) -> None:
+    text = f"spec: {{stage: burn-in, categories: {known}}}"
+    made = read(text, categories="diagnostics/dcgm-level1")
+    assert [category.id for category in made.spec.categories] == ["diagnostics/dcgm-level1"]

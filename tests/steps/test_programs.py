@@ -14,6 +14,7 @@ from catalog.certification import load_certification
 from pipelines.local import certify
 from steps.documents import Result
 from steps.isolate import MAX_ROUNDS
+from steps.programs.judging import aggregate
 from steps.run.fleet import load_fleet
 from steps.store import DirectoryStore
 
@@ -98,6 +99,18 @@ def test_programs_give_the_report_of_the_local_runner(tmp_path: Path) -> None:
     mine = without_times(tmp_path / "local" / "report.json")
     theirs = without_times(tmp_path / "dag" / "report.json")
     assert theirs == mine
+
+
+def test_verdict_outlives_a_run_record_that_is_damaged(tmp_path: Path) -> None:
+    certification = EXAMPLES / "recorded" / "certification.yaml"
+    loaded, source = load_certification(certification)
+    fleet, store = load_fleet(EXAMPLES / "recorded" / "fleet.yaml"), DirectoryStore(tmp_path)
+    before = certify(loaded, fleet, store, text=source)
+    for record in (tmp_path / "records").rglob("*.json"):
+        record.write_text("{", "utf-8")
+    after, _ = aggregate(store)
+    assert (after.result, after.nodes) == (before.result, before.nodes)
+    assert after.started is None, "times and versions are what the records tell"
 
 
 def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from catalog.certification import load_certification
 from catalog.errors import InputError
 from pipelines.cli import render as command
 from pipelines.render import Rendering, Request, render
+from pipelines.templates.images import STEPS_IMAGE
 from steps.detect.core import make_plan
 from steps.run.fleet import load_fleet
 
@@ -166,6 +167,16 @@ def test_artifacts_are_rendered_only_where_asked(
     ("options", "message"),
     [
         (["--schedule", "every night"], "no five fields"),
+        (["--schedule", "61 2 * * 6"], r"'61 2 \* \* 6' has a wrong minute \(minute 0-59"),
+        (["--schedule", "0 24 * * 6"], "wrong hour"),
+        (["--schedule", "0 2 0 * *"], "wrong day-of-month"),
+        (["--schedule", "0 2 L * *"], "wrong day-of-month"),
+        (["--schedule", "0 2 30 2 *"], "wrong day-of-month"),
+        (["--schedule", "0 2 * 13 *"], "wrong month"),
+        (["--schedule", "0 2 * * 7"], "wrong day-of-week"),
+        (["--schedule", "0 2 * * 1#2"], "wrong day-of-week"),
+        (["--schedule", "*/0 2 * * 6"], "wrong minute"),
+        (["--schedule", "@nightly"], "no five fields"),
         (["--schedule", "0 1 * * *", "--timezone", "Mars/Olympus"], "no time zone"),
         (["--artifact-repository", "stores/"], "names no repository"),
     ],
@@ -175,6 +186,57 @@ def test_mistakes_are_explained(
 ) -> None:
     with pytest.raises(InputError, match=message):
         rendered(tmp_path, certification, *options)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["@daily", "@every 1h30m", "*/20 0-6 1,15 jan-mar Mon-Fri", "0 */7 * * */7"]
+)
+def test_schedules_that_argo_reads_are_kept(
+    tmp_path: Path, certification: Path, schedule: str
+) -> None:
+    cron = rendered(tmp_path, certification, "--schedule", schedule)["cronworkflows/rack-2.yaml"][0]
+    assert cron["spec"]["schedules"] == [schedule]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("nccl-all-reduce", "nccl-allreduce", r"rack-2.yaml:10: .*mean 'communication/nccl-all-r"),
+        ("stage: burn-in", "stage: burnin", r"rack-2.yaml:6: spec.stage: .*mean 'burn-in'"),
+        ("stage: burn-in", "profile: aws/h100s", r"rack-2.yaml:6: spec.profile: .*did you mean"),
+        ("stage: burn-in", "maxSteps: 5", r"rack-2.yaml:6: spec.maxSteps: means nothing for any"),
+        ("-all-reduce", "-all-reduce\n      options: {maxSteps: 5}", r"rack-2.yaml:11: .*nothing"),
+        (
+            "-all-reduce",
+            "-all-reduce\n      options: {thresholds: {busBandwithGBps: value > 9}}",
+            r"rack-2.yaml:11: .*did you mean 'busBandwidthGBps'",
+        ),
+        (
+            "-all-reduce",
+            "-all-reduce\n      options: {thresholds: {busBandwidthGBps: value > = 9}}",
+            r"rack-2.yaml:11: .*is not valid CEL",
+        ),
+    ],
+    ids=["category", "stage", "profile", "option", "own option", "threshold key", "CEL"],
+)
+def test_what_needs_no_nodes_to_be_wrong_is_refused_before_anything_is_written(
+    tmp_path: Path, certification: Path, right: str, wrong: str, message: str
+) -> None:
+    certification.write_text(CERTIFICATION.replace(right, wrong), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        rendered(tmp_path, certification)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_rendering_with_another_image_is_told(tmp_path: Path, certification: Path) -> None:
+    out = tmp_path / "out"
+    image = "registry.example.com/readiness-steps:4"
+    words = ["render", "--image", image, "--out", str(out)]
+    again = ["render", str(certification), "--schedule", "0 2 * * 6", "--out", str(out)]
+    assert CliRunner().invoke(app, words).stderr.count("warning") == 0
+    assert CliRunner().invoke(app, [*again, "--image", image]).stderr.count("warning") == 0
+    said = CliRunner().invoke(app, again).stderr
+    assert f"had the image {image}; now they have {STEPS_IMAGE}" in said
 
 
 def test_a_schedule_needs_a_certification(tmp_path: Path) -> None:
@@ -207,9 +269,9 @@ def test_missing_hera_is_one_line_with_the_remedy(
     monkeypatch.setitem(sys.modules, "pipelines.render", None)
     monkeypatch.delattr(pipelines, "render", raising=False)
     absent = ModuleNotFoundError("No module named 'hera'", name="hera")
-    assert "readiness[argo]" in str(command._without_hera(absent))
+    assert "readiness[argo]" in str(command._without_extra(absent))
     other = ModuleNotFoundError("No module named 'x'", name="x")
-    assert command._without_hera(other) is other
+    assert command._without_extra(other) is other
 
 
 def test_known_nodes_put_the_resolved_values_into_annotations() -> None:

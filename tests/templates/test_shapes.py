@@ -300,7 +300,7 @@ def test_only_what_happened_to_a_pod_is_tried_again(template: Template) -> None:
 
 @pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
 def test_accounts_fit_what_a_step_does(template: Template) -> None:
-    runner = {"detect", "groups", "run", "clean"}
+    runner = {"detect", "run", "clean"}
     expected = "readiness-runner" if template.data["name"] in runner else "readiness-steps"
     assert template.data["serviceAccountName"] == expected
 

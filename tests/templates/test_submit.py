@@ -120,6 +120,17 @@ def test_without_waiting_the_name_is_all_that_stdout_holds(
     }
 
 
+def test_what_needs_no_nodes_to_be_wrong_is_refused_before_the_cluster_is_asked(
+    monkeypatch: pytest.MonkeyPatch, certification: Path
+) -> None:
+    certification.write_text(CERTIFICATION.replace("dcgm-level1", "dcgm-levl1"), encoding="utf-8")
+    cluster = FakeCluster([])
+    result = run(monkeypatch, cluster, certification, report=None)
+    assert "two-nodes.yaml:5: spec.categories[0].variant" in str(result.exception)
+    assert "did you mean" in str(result.exception)
+    assert (result.asked, cluster.created) == ([], [])
+
+
 def test_waiting_shows_each_change_once_and_exits_by_the_report(
     monkeypatch: pytest.MonkeyPatch, certification: Path
 ) -> None:

@@ -405,5 +405,6 @@ def _texts(value: object) -> list[str]:
 def _integer(value: object) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"\d{1,6}", value):
         value = int(value)
-    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**6
-    return value if ok else None  # type: ignore[return-value]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 10**6 else None

@@ -29,7 +29,7 @@ _TEST_GPU = re.compile(
     r"(?:(?P<host>[\w.-]{1,253}): )?"
     r"(?:Test (?:CUDA|HIP) failure \S+|\b(?:CUDA|Cuda) failure \w+\.cu:\d+) '(?P<error>[^']*)'?"
 )
-_TEST = re.compile(r"\.\. (?P<host>[\w.-]{1,253}) pid \d+: Test failure (?P<where>\S+)")
+_TEST = re.compile(r"\.\. (?P<host>[\w.-]{1,253}) pid \d+: Test failure \S+")
 _TIMEOUT = re.compile(r"\bTest timeout \((?P<seconds>\d{1,18})s\)")
 _GPUS = re.compile(
     r"Invalid number of GPUs: (?P<asked>\d{1,18}) requested but only (?P<found>\d{1,18}) were found"

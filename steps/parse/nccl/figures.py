@@ -15,10 +15,12 @@ MAX_GBPS = 1e4
 """No GPU is joined by so much; a larger bandwidth is garbage."""
 MAX_US = 1e12
 MAX_WRONG = 1e18
+"""No test runs for eleven days, and no buffer has so many values; more is garbage."""
 
 LARGE_BYTES = 64 * MIB
 DIP_FROM_BYTES = MIB
 SMALL_BYTES = KIB
+"""The message sizes that catalog/figures.yaml names: 64M, 1M and 1K."""
 
 _SPEEDS = ("out_alg_gbps", "out_bus_gbps", "in_alg_gbps", "in_bus_gbps")
 _TIMES = ("out_time_us", "in_time_us")

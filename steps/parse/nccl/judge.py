@@ -21,9 +21,11 @@ from steps.parse.sightings import evidence
 DIP = 0.5
 """A bandwidth that halves while the message grows is worth a warning."""
 AVERAGE_TOLERANCE = 0.005
+"""Part by which the printed average may differ from that of the rows, beside their rounding."""
 AVERAGE_ROUNDING_GBPS = 0.01
 """Rows are printed with two decimals."""
 FACTOR_TOLERANCE = 0.02
+"""Part by which busbw may differ from algbw times the factor of the operation, beside rounding."""
 SHOWN_HOLES = 4
 
 

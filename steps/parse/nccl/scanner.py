@@ -14,6 +14,7 @@ from steps.parse.nccl.header import (
     Average,
     Bounds,
     LeftOut,
+    Mark,
     read_mark,
     read_operation,
     read_rank,
@@ -151,11 +152,11 @@ class NcclScanner:
         elif "_perf" in text and self._program is None:
             self._program = read_operation(text)
 
-    def _event(self, what: object, line: Line) -> None:
+    def _event(self, what: TableRow | Mark | HeadingLine, line: Line) -> None:
         if len(self._events) >= MAX_EVENTS:
             return
         writer = line.host if line.rank is None else str(line.rank)
-        self._events.append(Event(writer, line.number, what))  # type: ignore[arg-type]
+        self._events.append(Event(writer, line.number, what))
         self._texts[line.number] = line.text[:500]
 
     def finish(self, context: ParseContext) -> Part:

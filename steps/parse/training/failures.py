@@ -74,6 +74,7 @@ _SUMMARY = re.compile(
     r"^\s*(?P<name>host|rank|exitcode|traceback)\s*: (?P<value>.+?)(?: \((?P<more>[^()]*)\))?\s*$"
 )
 _SUMMARY_SPAN = 12
+"""Lines of torchrun's summary behind its heading."""
 _SIGNAL = re.compile(r"Signal (?P<signal>\d+) \((?P<name>\w+)\)")
 
 
@@ -236,9 +237,11 @@ class FailureReader:
         )
 
     def _hosted(self, entity: Entity) -> Entity:
-        """Take the host of a rank from a line that tells it, or from torchrun's summary."""
-        if entity.node is None and entity.rank in self._places:
-            return self._places[entity.rank]
+        """Take host and GPU of a rank from a line that tells them, or torchrun's summary."""
+        place = self._places.get(entity.rank) if entity.rank is not None else None
+        if entity.node is None and place:
+            gpu = place.gpu if entity.gpu is None else entity.gpu
+            return entity.model_copy(update={"node": place.node, "gpu": gpu})
         root = self._root
         if root and entity.node is None and entity.rank is not None and entity.rank == root.rank:
             return entity.model_copy(update={"node": root.host})

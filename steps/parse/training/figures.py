@@ -17,6 +17,7 @@ MAX_TFLOPS = 5000.0
 MAX_SPREAD = 0.5
 """A throughput that scatters more than this, while the step time does not, is no throughput."""
 _STEADY = 0.25
+"""A step time that scatters less than this, as a part of its mean, counts as steady."""
 
 
 @dataclass(slots=True)

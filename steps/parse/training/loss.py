@@ -17,6 +17,8 @@ _AT_LEAST = 5
 _FACTOR = 1.5
 _RISE = 0.5
 """A jump is above the usual loss by half of it, and by so much: near zero losses are noisy."""
+_NAMED = 5
+"""Iterations that a message names."""
 
 
 class LossCourse:
@@ -31,6 +33,7 @@ class LossCourse:
         self._usual: deque[float] = deque(maxlen=_WINDOW)
         self._nan = Seen()
         self._nan_step: StepLine | None = None
+        self._nan_steps: list[int] = []
         self._spike = Seen()
         self._highest: tuple[float, float, int] = (0.0, 0.0, 0)
 
@@ -38,6 +41,8 @@ class LossCourse:
         """Take a step; one that was seen before only counts when it turns out to be NaN."""
         if step.is_nan:
             self._nan_step = self._nan_step or step
+            if len(self._nan_steps) < _NAMED and step.step not in self._nan_steps:
+                self._nan_steps.append(step.step)
             self._nan.add(self._file, line)
         elif is_new and step.loss is not None:
             if len(self._usual) >= _AT_LEAST:
@@ -57,12 +62,15 @@ class LossCourse:
         found = []
         if self._nan_step is not None:
             gone = self._nan_step.loss is None and self._nan_step.grad_norm is not None
+            where = "iteration" if len(self._nan_steps) == 1 else "iterations"
+            where += f" {', '.join(map(str, self._nan_steps))}"
+            if nan_steps > len(self._nan_steps):
+                where += f", {nan_steps} steps in all"
             what = "the loss is gone and the gradient" if gone else "loss or gradient"
-            more = f", {nan_steps} steps" if nan_steps > 1 else ""
             found.append(
                 finding(
                     "TRAIN_NAN",
-                    f"{what} is NaN or infinite at iteration {self._nan_step.step}{more}",
+                    f"{what} is NaN or infinite at {where}",
                     proof=self._nan.evidence,
                     count=max(1, nan_steps),
                     cause="TRAIN_NAN" if named else None,

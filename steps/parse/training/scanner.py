@@ -21,7 +21,13 @@ from steps.parse.training.figures import (
 from steps.parse.training.goodput import GoodputReader
 from steps.parse.training.hang import HangReader
 from steps.parse.training.loss import LossCourse
-from steps.parse.training.steplines import StepLine, read_bars, read_step_line, read_step_time
+from steps.parse.training.steplines import (
+    BAR_WORDS,
+    StepLine,
+    read_bars,
+    read_step_line,
+    read_step_time,
+)
 from steps.parse.training.steplog import StepLog
 from steps.parse.training.timing_table import TimingTableReader
 
@@ -40,8 +46,7 @@ _SEQUENCE = re.compile(
     r"\b(?:seq_length|sequence_length|max_sequence_length) ?[.:= ]+(?P<n>\d{1,9})\s*$"
 )
 _LOG_INTERVAL = re.compile(r"\blog_interval ?[.:= ]+(?P<n>\d{1,9})\s*$")
-_BAR = re.compile(r"it/s|s/it|step_timing|loss=")
-"""What a line must hold to be a progress bar worth reading, for speed."""
+_BAR = re.compile(BAR_WORDS)
 _HF_LOSS = re.compile(r"\{'loss': [^}]*'epoch'")
 _TROUBLE = re.compile(r"atchdog|Rank|rror|xception|ut of memory|NaN|Barrier|dump signal|\[rank")
 """What a line must hold to be both a step and a failure, for speed."""

@@ -32,6 +32,8 @@ _BAR = re.compile(
     r"(?P<step>\d{1,12})/(?P<total>\d{1,12}|\?)|(?P<count>\d{1,12})it)\s{0,20}"
     r"\[(?P<inside>[^\]\[]{0,2000})(?P<end>\])?"
 )
+BAR_WORDS = r"s/it|it/s|s/step|step/s|step_timing|loss="
+"""What a line must hold to be a progress bar worth reading, for speed."""
 _RATE = re.compile(r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>s/it|it/s|s/step|step/s)\b")
 _PAIR = re.compile(r"(?:^|,)\s*(?P<name>[A-Za-z][\w /().-]{0,60}?)=(?P<value>[^,]*)")
 _TRAINING_LABEL = re.compile(

@@ -12,6 +12,7 @@ MAX_STEPS = 2000
 """Steps kept; of a longer log the first 100 and the latest."""
 _KEPT_FIRST = 100
 _TRIM = 500
+"""Steps over the limit before they are dropped, so many at once."""
 DEFAULT_WARMUP = 10
 """NVCRE leaves the first 10 steps of a run out of its average step time."""
 
