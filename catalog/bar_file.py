@@ -30,7 +30,7 @@ from catalog.lint import check_bar
 from catalog.model import Model, suggestion
 from catalog.platforms import platform_rules
 from catalog.profile import Profiles, builtin_profiles
-from catalog.profile_model import NameCondition, Names, Range
+from catalog.profile_model import NameCondition, Names, Range, matches
 from catalog.reasons import Kind, reason
 from catalog.resolved import Origin, Scope
 from catalog.source import Path_, Source, read_documents, validate, yaml_files
@@ -256,7 +256,7 @@ def _check_when(when: BarWhen, source: Source, path: Path_, names: dict[str, lis
     for field, known in names.items():
         condition: Names = getattr(when, field)
         for glob in condition.within + condition.not_in:
-            if not any(Names(within=(glob,)).fits(name) for name in known):
+            if not any(matches(name, [glob]) for name in known):
                 hint = suggestion(glob, known) or f"known: {', '.join(known)}"
                 raise source.error(
                     f"names {field} {glob!r}, which is not known", (*path, field), hint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from catalog.bar_file import BarItem, entries_of
 from catalog.cel.explain import format_value
@@ -12,7 +11,7 @@ from catalog.figures import figures_of
 from catalog.hardware import Hardware, hardware_of_profile
 from catalog.physics import Derived, derive, physics
 from catalog.profile import Profiles
-from catalog.profile_model import Names
+from catalog.profile_model import Names, meet
 from catalog.references import find_reference
 
 MOST = 1.5
@@ -85,7 +84,5 @@ def _machines(item: BarItem, profiles: Profiles) -> Iterator[Hardware]:
 def _may_be(condition: Names, types: tuple[str, ...]) -> bool:
     """Say whether a machine of a profile may be of such an instance type; both are globs."""
     return not condition.within or any(
-        fnmatchcase(name, glob) or fnmatchcase(glob, name)
-        for name in map(str.lower, types)
-        for glob in map(str.lower, condition.within)
+        meet(name, glob) for name in types for glob in condition.within
     )

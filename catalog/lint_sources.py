@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
-from fnmatch import fnmatchcase
 from importlib import resources
 
 from catalog.bar_file import BarFile, BarItem, BarWhen, entries_of, read_bars
+from catalog.bars import slot_of
 from catalog.certification import Certification, parse_certification
 from catalog.entry import Entry, builtin_entries, find_entry
 from catalog.errors import InputError
@@ -15,9 +15,9 @@ from catalog.lint import Finding, Statement
 from catalog.lint_expected import beyond_reach
 from catalog.model import suggestion
 from catalog.profile import Profiles, builtin_profiles
+from catalog.profile_model import meet
 from catalog.source import Path_, Source, parse_documents, validate
 from catalog.stages import find_stage, stages
-from catalog.vocabulary import PEER_NAMES
 
 Stated = tuple[list[Statement], list[Finding]]
 KINDS = ("Certification", "Bars")
@@ -88,14 +88,12 @@ def _of_bars(source: Source, profiles: Profiles | None) -> Stated:
 def _unknown_machines(document: BarFile, source: Source, profiles: Profiles) -> list[Finding]:
     """Find instance types of no profile: misspelt, or a machine that needs none of its own."""
     known = sorted({name for item in profiles.all() for name in item.profile.instance_types})
-    lower = [name.lower() for name in known]
     found = []
     for index, item in enumerate(document.bars):
         condition = item.when.instance_type
         for glob in condition.within + condition.not_in:
             # Profiles name theirs by globs too.
-            low = glob.lower()
-            if any(fnmatchcase(low, name) or fnmatchcase(name, low) for name in lower):
+            if any(meet(glob, name) for name in known):
                 continue
             text = f"names instanceType {glob!r}, which no profile has"
             place = source.place(("bars", index, "when", "instanceType"))
@@ -118,7 +116,7 @@ def _repeated(document: BarFile, source: Source) -> Iterator[Finding]:
         names = set(re.findall(r"\w+", item.expression or ""))
         says: list[Hashable] = []
         if item.expression is not None:
-            says.append((item.key, repr(item.when), "peers" if names & PEER_NAMES else "height"))
+            says.append((slot_of(item.key, names), repr(item.when)))
         if item.expected is not None:
             says.append((item.key, repr(item.when), "expected"))
         before = [line for what in says if (line := stated.get(what)) is not None]

@@ -13,6 +13,8 @@ from catalog.profile_model import Nics, Profile
 from catalog.resolved import Origin, Setting
 
 GPU = "nvidia.com/gpu"
+MIG_RESOURCE = "nvidia.com/mig-"
+"""What the resources of MIG devices begin with."""
 GKE_NETWORK = "networking.gke.io.networks/"
 
 UNKNOWN_GPUS = 4

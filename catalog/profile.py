@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from catalog.errors import InputError, Place
 from catalog.model import suggestion
 from catalog.platforms import UNKNOWN, platform_rules
-from catalog.profile_model import Names, Profile, ProfileFile, Settings, When, unknown_name
+from catalog.profile_model import Profile, ProfileFile, Settings, When, matches, unknown_name
 from catalog.resolved import Origin
 from catalog.source import (
     Path_,
@@ -187,7 +186,7 @@ def _rank(
 
 
 def _globbed(name: str | None, globs: Sequence[str]) -> bool:
-    return name is not None and any(fnmatchcase(name.lower(), glob.lower()) for glob in globs)
+    return name is not None and matches(name, globs)
 
 
 def profile_documents(paths: Iterable[Path]) -> list[Source]:
@@ -316,7 +315,7 @@ def _check_platforms(files: Sequence[ProfileSource], known: set[str]) -> None:
     for file in files:
         for rule in file.rules:
             for name in rule.when.platform.within + rule.when.platform.not_in:
-                if not any(Names(within=(name,)).fits(platform) for platform in known):
+                if not any(matches(platform, [name]) for platform in known):
                     raise InputError(
                         f"rule {rule.name!r} is about platform {name!r}, which is not known",
                         Place(file.file, rule.line),

@@ -7,7 +7,7 @@ and *rules* (settings that hold ``when`` certain conditions are met). Ours are i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
@@ -43,14 +43,19 @@ class Names(Model):
 
     def fits(self, name: str | None) -> bool:
         """Say whether the condition holds for ``name``; a name that is not known fits no ``in``."""
-        if self.within and not _matches(name, self.within):
+        if self.within and not matches(name or "", self.within):
             return False
-        return not _matches(name, self.not_in)
+        return not matches(name or "", self.not_in)
 
 
-def _matches(name: str | None, globs: Globs) -> bool:
-    text = (name or "").lower()
-    return any(fnmatchcase(text, glob.lower()) for glob in globs)
+def matches(name: str, globs: Iterable[str]) -> bool:
+    """Say whether a name is one of those that globs stand for, in any case."""
+    return any(fnmatchcase(name.lower(), glob.lower()) for glob in globs)
+
+
+def meet(one: str, other: str) -> bool:
+    """Say whether two globs may stand for the same name: one of them matches the other."""
+    return matches(one, [other]) or matches(other, [one])
 
 
 class Range(Model):

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from catalog.bar_file import bar_documents, read_bars
+from catalog.bar_file import bar_documents
 from catalog.certification import Certification, load_certification
 from catalog.errors import InputError, Place
-from catalog.profile import load_profiles, profile_documents
+from catalog.profile import profile_documents
 from catalog.profile_model import KIND as PROFILES
 from catalog.quantity import parse_duration
 from catalog.source import read_text, yaml_files
@@ -53,8 +53,14 @@ def read_submission(
             that the detect step would refuse whatever the nodes are.
     """
     loaded, source = load_certification(file)
-    check_certification(loaded, source, profile_documents(profiles), bar_documents(bars))
-    text = with_files(file.read_text(encoding="utf-8"), profiles, bars)
+    documents = profile_documents(profiles)
+    check_certification(loaded, source, documents, bar_documents(bars))
+    for document in documents:
+        if "kind" not in document.data:
+            # Among other documents the kind must say what the option says here.
+            message, hint = "has no kind to be known by on the cluster", f"add `kind: {PROFILES}`"
+            raise InputError(message, Place(document.file, 1), hint)
+    text = _with_files(file.read_text(encoding="utf-8"), [*profiles, *bars])
     return loaded, parameters(loaded, text, source.file, node_pool)
 
 
@@ -86,26 +92,10 @@ def parameters(
     return found
 
 
-def with_files(text: str, profiles: Sequence[Path], bars: Sequence[Path]) -> str:
-    """Return a certification's text followed by the user's own files, as further documents.
-
-    Args:
-        text: the certification as YAML.
-        profiles: profile files, or directories of them.
-        bars: bar files, or directories of them.
-
-    Raises:
-        InputError: a file is wrong, or Argo cannot carry it.
-    """
-    documents = profile_documents(profiles)
-    read_bars(bar_documents(bars), load_profiles(documents))
-    for document in documents:
-        if "kind" not in document.data:
-            # Among other documents the kind must say what the option says here.
-            message, hint = "has no kind to be known by on the cluster", f"add `kind: {PROFILES}`"
-            raise InputError(message, Place(document.file, 1), hint)
+def _with_files(text: str, files: Sequence[Path]) -> str:
+    """Return a certification's text followed by the user's own files, as further documents."""
     parts = [text]
-    for file in yaml_files([*profiles, *bars]):
+    for file in yaml_files(files):
         part = read_text(file, MAX_TEXT_BYTES)
         _refuse_braces(part, str(file))
         parts.append(part.removeprefix("---\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from catalog.resolved import Bar, Launcher, Origin, Setting, Workload
 from steps.documents import (
@@ -144,3 +145,10 @@ def plan(
         excluded=tuple(excluded),
         bounds=Bounds(longest_seconds=3600, gpu_hours=64, deadline_seconds=86400, node_cap=1024),
     )
+
+
+def written(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+    """Write a file and return its path."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.machine import GPU
+from catalog.machine import GPU, MIG_RESOURCE
 from catalog.quantity import parse_quantity
 
 GPU_DRIVER = "gpu.nvidia.com"
@@ -127,7 +127,7 @@ def _container_gpus(container: Mapping[str, Any]) -> int:
     amounts = {**part(resources, "requests"), **part(resources, "limits")}
     total = 0
     for name, amount in amounts.items():
-        if name in {GPU, f"{GPU}.shared"} or name.startswith("nvidia.com/mig-"):
+        if name in {GPU, f"{GPU}.shared"} or name.startswith(MIG_RESOURCE):
             try:
                 total += int(parse_quantity(amount))
             except (ValueError, OverflowError):

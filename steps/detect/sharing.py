@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.machine import GPU
+from catalog.machine import GPU, MIG_RESOURCE
 from catalog.platforms import is_mig_product, is_shared_product
 from steps.detect.devices import DraDevices
 
-MIG_RESOURCE = "nvidia.com/mig-"
 SPLIT_ANNOTATIONS = ("hami.io/node-nvidia-register", "volcano.sh/node-vgpu-register")
 """Annotations of the schedulers HAMi and Volcano, which hand out parts of GPUs."""
 GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 
 from steps.documents import Measurements, NcclRow, TrainingStep
+from steps.evaluate.whole import whole_number
 from steps.parse.nccl.figures import SMALL_BYTES
 from steps.parse.nccl.sizes import size_name
 
@@ -48,10 +49,9 @@ def _words(name: str, read: Measurements) -> str | None:
     if figure is None:
         return None
     if name in _OF_CYCLES:
-        cycles = read.figures.get("cycleCount")
-        several = cycles is not None and isinstance(cycles.value, int) and cycles.value > 1
-        parts = [figure.says, f"mean of {cycles.value} cycles"] if cycles and several else []
-        return ", ".join(part for part in parts if part) or None
+        cycles = whole_number(read.figures.get("cycleCount")) or 0
+        where = f"{figure.says}, " if figure.says else ""
+        return f"{where}mean of {cycles} cycles" if cycles > 1 else None
     if name in _OF_ROWS:
         how, most, of = _OF_ROWS[name]
         sizes = [row.size_bytes for row in read.rows if isinstance(row, NcclRow)]

@@ -135,8 +135,7 @@ class RunJudge:
         if PEER_NAMES & expression.names:
             return self._with_peers(bar, expression, figures, whole)
         trial = attempt(expression, _values(bar, whole), bar.key)
-        if trial.outcome is Outcome.PASS:
-            trial = self._unless_lost(bar, expression, figures, trial, whole)
+        trial = self._unless_lost(bar, expression, figures, trial, whole)
         trial = self._unless_cut(
             bar, figures, trial, lambda most: attempt(expression, {**_values(bar, whole), **most})
         )
@@ -206,6 +205,8 @@ class RunJudge:
         subject: _Subject,
     ) -> Trial:
         """Turn a PASS into not proven where rows are missing that could have made it false."""
+        if trial.outcome is not Outcome.PASS:
+            return trial
         if "rows" in expression.names:
             why = self._lost or self._sizes_lost
         else:
@@ -251,8 +252,7 @@ class RunJudge:
             return LeftOut(bar, why if others else None)
         question = Question(bar, expression)
         trial = question.ask(peers, self.group, subject.values)
-        if trial.outcome is Outcome.PASS:
-            trial = self._unless_lost(bar, expression, figures, trial, subject)
+        trial = self._unless_lost(bar, expression, figures, trial, subject)
         trial = self._unless_cut(
             bar,
             figures,

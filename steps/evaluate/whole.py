@@ -62,7 +62,7 @@ def largest_lost(read: Measurements) -> str | None:
 
 def _lost_repeats(read: Measurements) -> str | None:
     rows = [row for row in read.rows if isinstance(row, NcclRow)]
-    told = _whole_number(read.figures.get("rowCount"))
+    told = whole_number(read.figures.get("rowCount"))
     if told != len(rows):
         return f"{len(rows)} of {'an unknown number of' if told is None else told} rows are here"
     repeats = Counter((r.size_bytes, r.type, r.redop, r.root) for r in rows if r.size_bytes)
@@ -100,7 +100,7 @@ def _lost_results(read: Measurements) -> str | None:
 def _lost_steps(read: Measurements) -> str | None:
     rows = [row for row in read.rows if isinstance(row, TrainingStep)]
     counted = [row for row in rows if not row.warmup]
-    told = _whole_number(read.figures.get("stepCount"))
+    told = whole_number(read.figures.get("stepCount"))
     widths = [after.step - before.step for before, after in pairwise(rows)]
     interval = min((width for width in widths if width > 0), default=1)
     # A line stands for the steps since the one before it; each redraw of a bar, for one step.
@@ -110,7 +110,8 @@ def _lost_steps(read: Measurements) -> str | None:
     return None
 
 
-def _whole_number(figure: Figure | None) -> int | None:
+def whole_number(figure: Figure | None) -> int | None:
+    """Return the value of a figure that counts; None where it is absent or no count."""
     return figure.value if figure is not None and isinstance(figure.value, int) else None
 
 
@@ -157,7 +158,7 @@ _MOST_BYTES = 1 << 62
 _ABSENT: dict[str, Callable[[Measurements], bool]] = {
     "wrongCount": _has_finding("VALIDATION_OFF"),
     "fabricHostCount": lambda read: "transport" not in read.facts,
-    "cycleSpread": lambda read: _whole_number(read.figures.get("cycleCount")) == 1,
+    "cycleSpread": lambda read: whole_number(read.figures.get("cycleCount")) == 1,
     "minLargeBusBandwidthGBps": _no_size(LARGE_BYTES, _MOST_BYTES),
     "smallMessageLatencyUs": _no_size(1, SMALL_BYTES),
     "gpusSeen": _no_gpu_listed,

@@ -55,7 +55,8 @@ def with_parameters(text: str, given: Parameters) -> Source:
         InputError: the text is no YAML mapping, or a parameter is malformed.
     """
     beside = {PROFILES, BARS}
-    rest = [item for item in parse_documents(text, NAME) if _kind_of(item) not in beside]
+    found = documents_in(text)
+    rest = [item for kind, items in found.items() if kind not in beside for item in items]
     source = only_mapping(rest, NAME) if rest else Source(NAME, {})
     data = copy.deepcopy(source.data)
     data.setdefault("kind", "Certification")
@@ -83,18 +84,17 @@ def with_parameters(text: str, given: Parameters) -> Source:
     return Source(source.file, data, source.lines)
 
 
-def documents_in(text: str, kind: str) -> list[Source]:
-    """Return the documents of a kind that stand beside the certification.
+def documents_in(text: str) -> dict[str | None, list[Source]]:
+    """Return the certification and the documents that stand beside it, by their kind.
 
     Raises:
         InputError: the text is no YAML.
     """
-    return [document for document in parse_documents(text, NAME) if _kind_of(document) == kind]
-
-
-def _kind_of(document: Source) -> str | None:
-    found = document.data.get("kind") if isinstance(document.data, dict) else None
-    return found if isinstance(found, str) else None
+    found: dict[str | None, list[Source]] = {}
+    for document in parse_documents(text, NAME):
+        kind = document.data.get("kind") if isinstance(document.data, dict) else None
+        found.setdefault(kind if isinstance(kind, str) else None, []).append(document)
+    return found
 
 
 def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:

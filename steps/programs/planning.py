@@ -68,7 +68,8 @@ def detect_step(
         return known, bool(known.annotations.get("parallelCategories"))
     source = with_parameters(text, given or Parameters())
     certification = parse_certification(source)
-    profiles, bars = documents_in(text, PROFILES), documents_in(text, BARS)
+    beside = documents_in(text)
+    profiles, bars = beside.get(PROFILES, []), beside.get(BARS, [])
     if fleet is not None:
         plan = plan_for(certification, load_fleet(fleet), text=source, profiles=profiles, bars=bars)
     else:

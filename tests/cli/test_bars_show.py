@@ -11,12 +11,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from catalog.certification import load_certification
 from catalog.entry import builtin_entries
 from catalog.errors import InputError
 from catalog.stages import stages
 from pipelines.cli.app import app
-from pipelines.submission import parameters, with_files, workflow
+from pipelines.submission import read_submission, workflow
 from steps.documents import Plan
 from steps.programs.parameters import documents_in
 from steps.programs.planning import detect_step
@@ -161,15 +160,14 @@ def test_bar_file_travels_with_the_certification_onto_the_cluster(
     mine: Path, tmp_path: Path
 ) -> None:
     file = EXAMPLES / "certification.yaml"
-    loaded, _ = load_certification(file)
-    values = parameters(loaded, with_files(file.read_text("utf-8"), [], [mine]), str(file))
+    loaded, values = read_submission(file, bars=[mine])
     made = workflow(loaded, values, "argo")
     text = next(
         item["value"]
         for item in made["spec"]["arguments"]["parameters"]
         if item["name"] == "certification"
     )
-    assert [document.data["kind"] for document in documents_in(text, "Bars")] == ["Bars"]
+    assert [document.data["kind"] for document in documents_in(text)["Bars"]] == ["Bars"]
     plan, _ = detect_step(DirectoryStore(tmp_path / "s"), text, fleet=EXAMPLES / "fleet.yaml")
     kind, where, line = bars_of(plan)["busBandwidthGBps"]
     assert (kind, where) == ("yours", "certification")
@@ -209,7 +207,7 @@ def test_bar_file_that_cannot_travel_is_refused(text: str, says: str, tmp_path: 
     path = tmp_path / "bars.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=says):
-        with_files("kind: Certification\n", [], [path])
+        read_submission(EXAMPLES / "certification.yaml", bars=[path])
 
 
 def test_judge_takes_a_bar_file(mine: Path) -> None:

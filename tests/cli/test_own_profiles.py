@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.certification import load_certification
 from catalog.errors import InputError
-from pipelines.submission import parameters, with_files
+from pipelines.submission import read_submission
 from steps.documents import Plan
 from steps.programs.planning import detect_step
 from steps.store import DirectoryStore
+from tests.builders import written
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CERTIFICATION = EXAMPLES / "certification.yaml"
@@ -43,24 +43,22 @@ bars:
 """
 
 
-def written(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
+def carried(profiles: list[Path], bars: list[Path]) -> str:
+    """Return the certification as a workflow carries it."""
+    _, values = read_submission(CERTIFICATION, profiles, bars)
+    return values["certification"]
 
 
 def planned(text: str, folder: Path) -> Plan:
     """Return the plan that the detect step makes of what a workflow carries."""
-    loaded, source = load_certification(CERTIFICATION)
-    carried = parameters(loaded, text, source.file)["certification"]
-    plan, _ = detect_step(DirectoryStore(folder), carried, fleet=EXAMPLES / "fleet.yaml")
+    plan, _ = detect_step(DirectoryStore(folder), text, fleet=EXAMPLES / "fleet.yaml")
     return plan
 
 
 def test_profiles_travel_with_the_certification_and_its_bars(tmp_path: Path) -> None:
-    profiles = written(tmp_path, "profiles.yaml", PROFILES)
-    bars = written(tmp_path, "bars.yaml", BARS)
-    text = with_files(CERTIFICATION.read_text("utf-8"), [profiles], [bars])
+    profiles = written(tmp_path, PROFILES, "profiles.yaml")
+    bars = written(tmp_path, BARS, "bars.yaml")
+    text = carried([profiles], [bars])
     part = planned(text, tmp_path / "store").categories[0].parts[0]
     setting = part.workload.env["NCCL_MIN_NCHANNELS"]
     assert (setting.value, setting.origin.file) == ("16", "certification")
@@ -71,8 +69,7 @@ def test_profiles_travel_with_the_certification_and_its_bars(tmp_path: Path) -> 
 
 
 def test_certification_alone_travels_as_it_is() -> None:
-    text = CERTIFICATION.read_text("utf-8")
-    assert with_files(text, [], []) == text
+    assert carried([], []) == CERTIFICATION.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -86,12 +83,12 @@ def test_certification_alone_travels_as_it_is() -> None:
     ids=["no kind", "other kind", "misspelt", "braces"],
 )
 def test_profiles_that_cannot_travel_are_refused(tmp_path: Path, profiles: str, says: str) -> None:
-    path = written(tmp_path, "profiles.yaml", profiles)
+    path = written(tmp_path, profiles, "profiles.yaml")
     with pytest.raises(InputError, match=says):
-        with_files("kind: Certification\n", [path], [])
+        carried([path], [])
 
 
 def test_bars_may_be_about_the_platform_of_profiles_that_travel_with_them(tmp_path: Path) -> None:
-    bars = written(tmp_path, "bars.yaml", BARS)
+    bars = written(tmp_path, BARS, "bars.yaml")
     with pytest.raises(InputError, match="acme"):
-        with_files("kind: Certification\n", [], [bars])
+        carried([], [bars])

@@ -19,6 +19,7 @@ from catalog.profile import (
 from catalog.resolve import Request, prepare, resolve_workload
 from catalog.resolved import Workload
 from steps.detect.core import make_plan
+from tests.builders import written
 from tests.detect.build import certification, fleet
 
 MINE = """
@@ -42,12 +43,6 @@ profiles:
     set:
       env: {NCCL_DEBUG: WARN}
 """
-
-
-def written(tmp_path: Path, text: str, name: str = "mine.yaml") -> Path:
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def workload(path: Path, nodes: int, **options: str) -> Workload:
