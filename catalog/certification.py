@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from catalog.health_rule import HealthRule
-from catalog.model import Model
-from catalog.quantity import parse_duration, parse_quantity, parse_size
-from catalog.source import Source, read_one, validate
+from catalog.hardware.health_rule import HealthRule
+from catalog.reading.model import Model
+from catalog.reading.quantity import parse_duration, parse_quantity, parse_size
+from catalog.reading.source import Source, read_one, validate
 
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"

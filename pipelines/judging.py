@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from catalog.bar_file import NO_BARS, OwnBars
-from catalog.bars import ADVICE, Missing, bars_for
-from catalog.entry import Entry, Tool, builtin_entries
+from catalog.bars.bar import Bar
+from catalog.bars.bar_file import NO_BARS, OwnBars
+from catalog.bars.required import ADVICE, Missing, bars_for
+from catalog.bars.stages import find_stage, stage_values
+from catalog.entries.entry import Entry, Tool, builtin_entries
 from catalog.errors import InputError, Place
-from catalog.hardware import Hardware, hardware_of_profile
-from catalog.model import suggestion
-from catalog.platforms import UNKNOWN, architecture_of, platform_rules
-from catalog.profile import LoadedProfile, builtin_profiles
-from catalog.reasons import Effect
-from catalog.resolved import Bar, Origin, Scope, Setting
-from catalog.stages import find_stage, stage_values
+from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware, hardware_of_profile
+from catalog.hardware.platforms import UNKNOWN, architecture_of, platform_rules
+from catalog.hardware.profile import LoadedProfile, builtin_profiles
+from catalog.language.vocabulary import Scope
+from catalog.reading.model import suggestion
+from catalog.reading.setting import Origin, Setting
 from pipelines.own_bar import keys_of, own_bar, with_numbers
 from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow, ReadMode
 from steps.evaluate.context import context_of

@@ -12,8 +12,10 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from catalog.certification import Certification
-from catalog.resolve import for_group
-from catalog.source import Source
+from catalog.reading.source import Source
+from catalog.workload.resolve import for_group
+from steps.aggregate.step import aggregate_step
+from steps.detect.step import plan_for
 from steps.documents import (
     Group,
     Plan,
@@ -25,14 +27,15 @@ from steps.documents import (
     RunRecord,
     Verdict,
 )
-from steps.evaluate.step import hardware_of
-from steps.isolate import MAX_ROUNDS
-from steps.programs.judging import aggregate, isolate, judge, parse
-from steps.programs.planning import plan_for
-from steps.programs.runs import keep_run
-from steps.run.fleet import Fleet, Job, JobResult
-from steps.run.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
-from steps.store import DirectoryStore
+from steps.evaluate.core import hardware_of
+from steps.evaluate.step import evaluate_step
+from steps.fleets.fleet import Fleet, Job, JobResult
+from steps.isolate.core import MAX_ROUNDS
+from steps.isolate.step import isolate_step
+from steps.jobs.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
+from steps.parse.step import parse_step
+from steps.store.runs import keep_run
+from steps.store.store import DirectoryStore
 
 
 class Progress(Protocol):
@@ -117,7 +120,7 @@ def certify(
     runner = _Runner(plan, fleet, store, progress or Silent())
     for planned in plan.categories:
         runner.category(planned)
-    report, _ = aggregate(store)
+    report, _ = aggregate_step(store)
     return report
 
 
@@ -139,12 +142,12 @@ class _Runner:
         self._round(planned, groups)
         parts = {part.cohort: part for part in planned.parts}
         for number in range(1, MAX_ROUNDS + 1):
-            pairs = isolate(self.store, planned.id, number).pairs
+            pairs = isolate_step(self.store, planned.id, number).pairs
             if not pairs:
                 break
             self.progress.isolating(len(pairs))
             self._round(planned, [(parts[pair.cohort], pair.group) for pair in pairs])
-        self.progress.verdict(judge(self.store, planned.id))
+        self.progress.verdict(evaluate_step(self.store, planned.id))
 
     def _round(self, planned: PlannedCategory, groups: Iterable[tuple[PlannedPart, Group]]) -> None:
         for part, group in groups:
@@ -154,7 +157,7 @@ class _Runner:
             keep_run(self.store, result)
             self.progress.group_done(planned.id, group, result.record)
         self.clock.advance()
-        parse(self.store, planned.id)
+        parse_step(self.store, planned.id)
 
     def _attempts(
         self, planned: PlannedCategory, part: PlannedPart, group: Group, start: datetime

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from catalog.bar_file import BarItem, OwnBar, OwnBars
-from catalog.bars import bars_for
-from catalog.entry import Entry, Tool
+from catalog.bars.bar import Bar
+from catalog.bars.bar_file import BarItem, OwnBar, OwnBars
+from catalog.bars.lint.statements import check_bar
+from catalog.bars.required import bars_for
+from catalog.entries.entry import Entry, Tool
 from catalog.errors import ExpressionError, Place
-from catalog.expressions import code_of, split_keyed
-from catalog.hardware import Hardware
-from catalog.lint import check_bar
-from catalog.resolved import Bar, Origin, Scope, Setting
+from catalog.hardware.hardware import Hardware
+from catalog.language.expressions import code_of, split_keyed
+from catalog.language.vocabulary import Scope
+from catalog.reading.setting import Origin, Setting
 
 ORIGIN = Origin(rule="--expr", file="--expr")
 """The rule that sets such a bar."""

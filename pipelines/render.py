@@ -22,12 +22,12 @@ from hera.workflows import CronWorkflow, WorkflowTemplate
 from hera.workflows import models as m
 
 from catalog.certification import Certification
-from catalog.entry import builtin_entries
+from catalog.entries.entry import builtin_entries
 from catalog.errors import InputError, Place
-from catalog.source import MAX_BYTES, read_text
+from catalog.reading.source import MAX_BYTES, read_text
 from pipelines import submission
-from pipelines.resolved import annotations_of
 from pipelines.schedule import check_schedule
+from pipelines.settings import annotations_of
 from pipelines.templates.access import Manifest, roles, service_accounts
 from pipelines.templates.category import category_template
 from pipelines.templates.certification import certification_template

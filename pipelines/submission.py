@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from catalog.bar_file import bar_documents
+from catalog.bars.bar_file import bar_documents
 from catalog.certification import Certification, load_certification
 from catalog.errors import InputError, Place
-from catalog.profile import profile_documents
-from catalog.profile_model import KIND as PROFILES
-from catalog.quantity import parse_duration
-from catalog.source import read_text, yaml_files
+from catalog.hardware.profile import profile_documents
+from catalog.hardware.profile_model import KIND as PROFILES
+from catalog.reading.quantity import parse_duration
+from catalog.reading.source import read_text, yaml_files
 from pipelines.templates.limits import MARGIN
 from pipelines.templates.names import CERTIFICATION, LABELS
 from steps.detect.checks import check_certification

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.bar_file import NO_BARS, OwnBars
-from catalog.bars import Slot, bars_for, slot_of
-from catalog.entry import Tool, find_entry
+from catalog.bars.bar import Bar
+from catalog.bars.bar_file import NO_BARS, OwnBars
+from catalog.bars.required import Slot, bars_for, slot_of
+from catalog.entries.entry import Tool, find_entry
 from catalog.errors import InputError, Place
-from catalog.expressions import compile_bar
-from catalog.resolved import Bar, Scope
+from catalog.language.expressions import compile_bar
+from catalog.language.vocabulary import Scope
 from pipelines.own_bar import keys_of, own_bar, with_numbers
 from steps.documents import (
     BarSet,
@@ -23,9 +24,9 @@ from steps.documents import (
     PlannedPart,
     Verdict,
 )
-from steps.evaluate.step import Run, bars_of, hardware_of, judge_runs
-from steps.programs.runs import collect_runs, require_plan
-from steps.store import DirectoryStore
+from steps.evaluate.core import bars_of, hardware_of, judge_runs
+from steps.store.runs import Run, collect_runs, require_plan
+from steps.store.store import DirectoryStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,15 @@ from typing import Annotated
 import typer
 
 from catalog.errors import InputError, NoPlanError, ReadinessError
+from steps.aggregate.step import aggregate_step
+from steps.detect.parameters import Parameters
+from steps.detect.step import detect_step
 from steps.documents import Group, Result
-from steps.programs import judging
-from steps.programs.parameters import Parameters
-from steps.programs.planning import detect_step
-from steps.programs.running import run_step
-from steps.programs.stores import PREFIX, open_store
+from steps.evaluate.step import evaluate_step
+from steps.isolate.step import isolate_step
+from steps.parse.step import parse_step
+from steps.run.step import run_step
+from steps.store.address import PREFIX, open_store
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -118,7 +121,7 @@ def run(
 @app.command()
 def parse(store: Store, category: Category) -> None:
     """Read the outputs of all runs of a category that were not read yet."""
-    _say(f"{category}: read {judging.parse(open_store(store), category)} runs")
+    _say(f"{category}: read {parse_step(open_store(store), category)} runs")
 
 
 @app.command()
@@ -129,7 +132,7 @@ def isolate(
     outputs: Outputs = OUTPUTS,
 ) -> None:
     """Plan the pair runs of one isolation round."""
-    found = judging.isolate(open_store(store), category, number)
+    found = isolate_step(open_store(store), category, number)
     _hand_on_groups(outputs, [pair.group for pair in found.pairs])
     _say(f"{category}: isolation round {number} has {len(found.pairs)} pairs")
 
@@ -137,7 +140,7 @@ def isolate(
 @app.command()
 def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> None:
     """Judge a category."""
-    verdict = judging.judge(open_store(store), category)
+    verdict = evaluate_step(open_store(store), category)
     _hand_on(outputs, "verdict", verdict.outcome.value)
     _say(f"{category}: {verdict.outcome}")
 
@@ -145,9 +148,9 @@ def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> No
 @app.command()
 def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
     """Write the report, print it, and exit by its result."""
-    from steps.aggregate.text import render_text  # noqa: PLC0415  (rich is slow to import)
+    from steps.report.text import render_text  # noqa: PLC0415  (rich is slow to import)
 
-    report, html = judging.aggregate(open_store(store))
+    report, html = aggregate_step(open_store(store))
     _hand_on(outputs, "result", report.result.value)
     _hand_on(outputs, "report.html", html)
     sys.stdout.write(render_text(report))
@@ -157,9 +160,9 @@ def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
 @app.command()
 def clean(store: Store) -> None:
     """Delete what the runs of a workflow left behind, and say whether the GPUs are free."""
-    from steps.cluster.clean import clean_step  # noqa: PLC0415  (needs the kubernetes client)
+    from steps.cluster.attempts.clean import clean_step  # noqa: PLC0415  (needs the kubernetes client)
 
-    _say(clean_step(store))
+    _say(clean_step(open_store(store)))
 
 
 def _hand_on_groups(outputs: Path, groups: Sequence[Group]) -> None:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from catalog.resolved import Bar, Launcher, Origin, Setting, Workload
+from catalog.bars.bar import Bar
+from catalog.entries.entry import Launcher
+from catalog.reading.setting import Origin, Setting
+from catalog.workload.workload import Workload
 from steps.documents import (
     BarSet,
     Bounds,

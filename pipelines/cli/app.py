@@ -29,7 +29,7 @@ from pipelines.cli import (
     submit,
 )
 from pipelines.cli.exits import EXIT_HELP, Exit
-from steps.aggregate.wording import printable
+from steps.report.wording import printable
 
 MAX_WORD, MAX_TEXT = 80, 400
 _UNWRITABLE = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EROFS}

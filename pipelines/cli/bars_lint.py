@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from catalog.bars.lint.sources import KINDS, shipped, statements_of
+from catalog.bars.lint.statements import Finding, Statement, lint
 from catalog.errors import InputError, Place
-from catalog.lint import Finding, Statement, lint
-from catalog.lint_sources import KINDS, shipped, statements_of
-from catalog.profile import Profiles, load_profiles, profile_documents
-from catalog.source import read_documents
+from catalog.hardware.profile import Profiles, load_profiles, profile_documents
+from catalog.reading.source import read_documents
 from pipelines.cli.certify import ProfileFiles
 from pipelines.cli.exits import Exit
 from pipelines.cli.inputs import expand
 from pipelines.cli.output import Format, print_json, stdout_console
-from steps.aggregate.wording import count
+from steps.report.wording import count
 
 _HELP = """Check thresholds of certifications, and files of bars, before anything runs.
 

@@ -12,20 +12,21 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from catalog.bar_file import bar_documents, read_bars
-from catalog.bars import bars_for
-from catalog.entry import Entry, find_entry
+from catalog.bars.bar import Bar
+from catalog.bars.bar_file import bar_documents, read_bars
+from catalog.bars.required import bars_for
+from catalog.bars.stages import find_stage, stages
+from catalog.entries.entry import Entry, find_entry
 from catalog.errors import InputError, Place
-from catalog.expressions import compile_bar, format_value
-from catalog.hardware import Hardware, hardware_of_profile
-from catalog.model import suggestion
-from catalog.platforms import architecture_of, platform_named
-from catalog.profile import Profiles, load_profiles, profile_documents
-from catalog.resolved import Bar, Origin, Setting
-from catalog.stages import find_stage, stages
+from catalog.hardware.hardware import Hardware, hardware_of_profile
+from catalog.hardware.platforms import architecture_of, platform_named
+from catalog.hardware.profile import Profiles, load_profiles, profile_documents
+from catalog.language.expressions import compile_bar, format_value
+from catalog.reading.model import suggestion
+from catalog.reading.setting import Origin, Setting
 from pipelines.cli.certify import BarFiles, ProfileFiles
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
-from steps.aggregate.wording import count
+from steps.report.wording import count
 
 _HELP = """Show the bars of an entry at a stage, for given hardware and number of nodes.
 

@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from catalog.bar_file import NO_BARS, bar_documents, read_bars
-from catalog.entry import builtin_entries, find_entry
+from catalog.bars.bar_file import NO_BARS, bar_documents, read_bars
+from catalog.bars.stages import find_stage, stages
+from catalog.entries.entry import builtin_entries, find_entry
 from catalog.errors import InputError, Place
-from catalog.expressions import split_keyed
-from catalog.figures import figures_of
-from catalog.stages import find_stage, stages
+from catalog.facts.figures import figures_of
+from catalog.language.expressions import split_keyed
 from pipelines.cli.judge import ScopeOption
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
 from pipelines.own_bar import own_bar
 from pipelines.trying import Trial, Tried, find_stores, try_bars
-from steps.aggregate.wording import BAR_WORDS, count, fold_names
 from steps.evaluate.expressions import explain
+from steps.report.wording import BAR_WORDS, count, fold_names
 
 _HELP = """Judge runs that are over by a bar that is tried, and show which verdicts differ.
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from catalog.cel.functions import FUNCTIONS, OWN_FUNCTIONS
+from catalog.bars.stages import Stage, stage_values, stages
 from catalog.certification import Options
-from catalog.entry import BarTemplate, Entry, builtin_entries, find_entry
+from catalog.entries.entry import BarTemplate, Entry, builtin_entries, find_entry
 from catalog.errors import Place
-from catalog.figures import figures_of
-from catalog.stages import Stage, stage_values, stages
-from catalog.vocabulary import names_of, row_fields
+from catalog.facts.figures import figures_of
+from catalog.language.cel.functions import FUNCTIONS, OWN_FUNCTIONS
+from catalog.language.vocabulary import names_of, row_fields
 from pipelines.cli.output import (
     Format,
     new_table,

@@ -11,19 +11,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from catalog.bar_file import bar_documents
+from catalog.bars.bar_file import bar_documents
 from catalog.certification import load_certification
 from catalog.errors import InputError, Place
-from catalog.profile import profile_documents
-from catalog.quantity import format_duration
+from catalog.hardware.profile import profile_documents
+from catalog.reading.quantity import format_duration
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
 from pipelines.local import certify
-from steps.aggregate.text import render_text
-from steps.aggregate.wording import count
 from steps.documents import Group, PlannedCategory, RunOutcome, RunRecord, Verdict
-from steps.run.fleet import load_fleet
-from steps.store import DirectoryStore
+from steps.fleets.fleet import load_fleet
+from steps.report.text import render_text
+from steps.report.wording import count
+from steps.store.store import DirectoryStore
 
 EXAMPLE = """
 **Example**

@@ -9,15 +9,15 @@ import typer
 from rich.table import Table
 
 from catalog.errors import InputError
-from catalog.machine import Machine
-from catalog.profile import load_profiles, profile_documents
+from catalog.hardware.profile import load_profiles, profile_documents
+from catalog.workload.machine import Machine
 from pipelines.cli.certify import ProfileFiles
 from pipelines.cli.inputs import read_kubectl
 from pipelines.cli.output import Format, new_table, print_json, print_table, stdout_console
-from steps.aggregate.wording import count
 from steps.detect.survey import Survey, survey
 from steps.documents import NodeFacts
-from steps.run.fleet import load_fleet
+from steps.fleets.fleet import load_fleet
+from steps.report.wording import count
 
 _HELP = """Show platform, GPUs and network devices of the nodes, and which hardware profile fits.
 

@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.entry import find_entry
+from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
-from catalog.model import suggestion
-from catalog.resolve import for_group
-from catalog.resolved import Origin, Setting
+from catalog.reading.model import suggestion
+from catalog.reading.setting import Origin, Setting
+from catalog.workload.resolve import for_group
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.output import Format, print_json
 from pipelines.cli.plan import plan_of, size_of
-from pipelines.resolved import settings_of
-from steps.aggregate.wording import count
+from pipelines.settings import settings_of
 from steps.documents import BarSet, Plan, PlannedCategory, PlannedPart
+from steps.report.wording import count
 
 _HELP = """Show every value that a certification resolves to, and the rules that set it.
 

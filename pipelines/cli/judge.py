@@ -9,24 +9,24 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from catalog.bar_file import bar_documents, read_bars
-from catalog.entry import find_entry
+from catalog.bars.bar_file import bar_documents, read_bars
+from catalog.bars.stages import find_stage, stages
+from catalog.entries.entry import find_entry
 from catalog.errors import Place
-from catalog.platforms import platform_named
-from catalog.reasons import Effect
-from catalog.stages import find_stage, stages
+from catalog.facts.reasons import Effect
+from catalog.hardware.platforms import platform_named
 from pipelines.cli.certify import BarFiles
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.inputs import OutputFiles, expand, opened
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
 from pipelines.cli.parse import EntryOption, hints
 from pipelines.judging import Asked, join_beside, judge, with_profile
-from steps.aggregate.wording import BAR_WORDS
 from steps.documents import Evidence, GroupVerdict, Measurements, Outcome, ReasonGiven
 from steps.evaluate.comparison import flips
 from steps.evaluate.expressions import explain
 from steps.evaluate.quotes import lines_of, quote, wanted_lines
 from steps.parse.reader import parse_stream
+from steps.report.wording import BAR_WORDS
 
 _HELP = """Parse tool output and judge it: verdict, reason codes, expressions with their numbers.
 

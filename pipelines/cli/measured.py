@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from catalog.quantity import format_size
+from catalog.reading.quantity import format_size
 from pipelines.cli.output import new_table, print_hanging, print_table
-from steps.aggregate.wording import fold_names
 from steps.documents import (
     Completeness,
     DiagnosticRow,
@@ -17,6 +16,7 @@ from steps.documents import (
     NcclRow,
     TrainingStep,
 )
+from steps.report.wording import fold_names
 
 MAX_ROWS = 60
 """Rows shown; a log of a long training run has thousands. JSON has them all."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.entry import Entry, find_entry
+from catalog.entries.entry import Entry, find_entry
 from catalog.errors import Place
 from pipelines.cli.exits import Exit
 from pipelines.cli.inputs import OutputFiles, expand, opened

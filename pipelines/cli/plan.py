@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from catalog.bar_file import bar_documents
+from catalog.bars.bar_file import bar_documents
 from catalog.certification import load_certification
-from catalog.profile import profile_documents
-from catalog.quantity import format_duration
-from catalog.resolve import for_group
+from catalog.hardware.profile import profile_documents
+from catalog.reading.quantity import format_duration
+from catalog.workload.resolve import for_group
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.detect import Inputs, NodesFile, OptionalFleetFile, PodsFile, read_inputs
 from pipelines.cli.exits import exit_of
@@ -27,9 +27,9 @@ from pipelines.cli.output import (
     stdout_console,
 )
 from steps.aggregate.core import make_report
-from steps.aggregate.wording import count, fold_names, named_expression
 from steps.detect.core import make_plan
 from steps.documents import BarSet, Bounds, Plan, PlannedPart, Result
+from steps.report.wording import count, fold_names, named_expression
 
 _HELP = """Show what a certification would run, on which nodes, with which values and why.
 

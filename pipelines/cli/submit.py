@@ -15,11 +15,11 @@ from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
 from pipelines.submission import DONE, phase_of, read_submission, steps_of, workflow
 from pipelines.templates.names import NAMESPACE
-from steps.aggregate.text import render_text
 from steps.documents import Report
+from steps.report.text import render_text
 
 if TYPE_CHECKING:
-    from steps.cluster.api import Cluster
+    from steps.cluster.api.client import Cluster
 
 _HELP = """Run a certification on a cluster that has Argo Workflows and our templates.
 
@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
 
 def _connect(namespace: str, context: str | None) -> Cluster:
     try:
-        from steps.cluster.api import Cluster  # noqa: PLC0415  (the client may be absent)
+        from steps.cluster.api.client import Cluster  # noqa: PLC0415  (the client may be absent)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
@@ -88,7 +88,7 @@ def _follow(cluster: Cluster, name: str, console: Console) -> None:
     Raises:
         ClusterError: the workflow is gone, or the API server does not come back.
     """
-    from steps.cluster.api import NotFoundError  # noqa: PLC0415
+    from steps.cluster.api.client import NotFoundError  # noqa: PLC0415
 
     shown: dict[str, str] = {}
     away_since: float | None = None
@@ -128,7 +128,7 @@ def _report(cluster: Cluster, name: str) -> Report:
     Raises:
         ClusterError: there is none, which is no PASS.
     """
-    from steps.cluster.store import ConfigMapStore  # noqa: PLC0415
+    from steps.cluster.api.store import ConfigMapStore  # noqa: PLC0415
 
     report = ConfigMapStore(cluster, name).get(Report)
     if report is None:

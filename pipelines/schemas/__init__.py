@@ -10,13 +10,13 @@ import json
 from importlib import resources
 from typing import Any
 
-from catalog.bar_file import BarFile
+from catalog.bars.bar_file import BarFile
 from catalog.certification import Certification
 from catalog.errors import InputError, Place
-from catalog.model import Model, suggestion
-from catalog.profile_model import ProfileFile
+from catalog.hardware.profile_model import ProfileFile
+from catalog.reading.model import Model, suggestion
 from steps.documents import Measurements, Plan, Report, RunRecord, Verdict
-from steps.run.fleet_document import FleetDocument
+from steps.fleets.fleet_document import FleetDocument
 
 DOCUMENTS: dict[str, type[Model]] = {
     "Certification": Certification,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from catalog.entry import Entry
+from catalog.entries.entry import Entry
 from pipelines.templates import steps
 from pipelines.templates.names import LABELS, input_parameter, output_of, template_name
 from pipelines.templates.parameters import flags, of_entry
@@ -26,7 +26,7 @@ from pipelines.templates.shapes import (
     was_tried,
 )
 from pipelines.templates.steps import Options
-from steps.isolate import MAX_ROUNDS
+from steps.isolate.core import MAX_ROUNDS
 
 CATEGORY = "category"
 _ISOLATION = "isolation"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hera.workflows import DAG, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from catalog.entry import Entry, builtin_entries
+from catalog.entries.entry import Entry, builtin_entries
 from pipelines.templates import steps
 from pipelines.templates.category import CATEGORY
 from pipelines.templates.names import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hera.workflows import Parameter
 
+from catalog.bars.stages import stages
 from catalog.certification import Limits
-from catalog.entry import Entry, builtin_entries
-from catalog.stages import stages
+from catalog.entries.entry import Entry, builtin_entries
 from pipelines.templates.names import parameter
 
 

@@ -1,1 +1,1 @@
-"""Turns plan and verdicts into the report, and the report into what people and machines read."""
+"""The aggregate step: all verdicts become one report."""

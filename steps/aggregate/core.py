@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import (
     CategoryReport,
     Coverage,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from catalog.bar_file import OwnBars, read_bars
+from catalog.bars.bar_file import OwnBars, read_bars
+from catalog.bars.stages import find_stage
 from catalog.certification import Certification
-from catalog.entry import find_entry
-from catalog.options import NO_SOURCE, check_options, merge_options
-from catalog.profile import LoadedProfile, Profiles, load_profiles
-from catalog.resolved import Setting
-from catalog.source import Path_, Source
-from catalog.stages import find_stage
+from catalog.entries.entry import find_entry
+from catalog.hardware.profile import LoadedProfile, Profiles, load_profiles
+from catalog.reading.setting import Setting
+from catalog.reading.source import Path_, Source
+from catalog.workload.options import NO_SOURCE, check_options, merge_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from catalog.machine import Machine
-from catalog.platforms import UNKNOWN
-from catalog.profile import LoadedProfile, Profiles
-from catalog.profile_model import version_number
+from catalog.hardware.platforms import UNKNOWN
+from catalog.hardware.profile import LoadedProfile, Profiles
+from catalog.hardware.profile_model import version_number
+from catalog.workload.machine import Machine
 from steps.detect.facts import PRODUCT_LABEL, Observed
 from steps.documents import Cohort, Exclusion
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from catalog.certification import Certification
-from catalog.entry import find_entry
+from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
-from catalog.model import suggestion
-from catalog.options import NO_SOURCE
-from catalog.quantity import parse_duration
-from catalog.resolved import Setting
-from catalog.source import Path_, Source
+from catalog.reading.model import suggestion
+from catalog.reading.quantity import parse_duration
+from catalog.reading.setting import Setting
+from catalog.reading.source import Path_, Source
+from catalog.workload.options import NO_SOURCE
 from steps.detect.bounds import Cost, bounds_of
 from steps.detect.checks import Checked, check_certification
 from steps.detect.cohorts import CohortPlan

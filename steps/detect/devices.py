@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.machine import GPU, MIG_RESOURCE
-from catalog.quantity import parse_quantity
+from catalog.reading.quantity import parse_quantity
+from catalog.workload.machine import GPU, MIG_RESOURCE
 
 GPU_DRIVER = "gpu.nvidia.com"
 TCPXO_IMAGE = "nccl-plugin-gpudirecttcpx-dev"

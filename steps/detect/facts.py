@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.machine import GKE_NETWORK, GPU, MIG_RESOURCE
-from catalog.platforms import architecture_of, is_other_make, platform_of
-from catalog.quantity import parse_quantity
+from catalog.hardware.platforms import architecture_of, is_other_make, platform_of
+from catalog.reading.quantity import parse_quantity
+from catalog.workload.machine import GKE_NETWORK, GPU, MIG_RESOURCE
 from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, items, node_software, part
 from steps.detect.sharing import mig, sharing
 from steps.documents import NodeFacts

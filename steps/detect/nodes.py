@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from catalog.errors import InputError, Place
-from catalog.source import Path_, dotted, parse_documents, read_text
+from catalog.reading.source import Path_, dotted, parse_documents, read_text
 
 MAX_BYTES = 512 * 1024 * 1024
 """Bound on a node list; ten thousand nodes with all their images are about 150 MB of JSON."""

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.bar_file import OwnBars
-from catalog.bars import bars_for
+from catalog.bars.bar_file import OwnBars
+from catalog.bars.required import bars_for
 from catalog.certification import Certification
-from catalog.entry import Entry
-from catalog.hardware import hardware_of_workload
-from catalog.profile import Profiles
-from catalog.resolve import (
+from catalog.entries.entry import Entry, Launcher
+from catalog.hardware.profile import Profiles
+from catalog.reading.source import Source
+from catalog.workload.resolve import (
     Prepared,
     Request,
     prepare,
@@ -20,8 +20,7 @@ from catalog.resolve import (
     tensor_parallel,
     tolerations_of,
 )
-from catalog.resolved import Launcher, Workload
-from catalog.source import Source
+from catalog.workload.workload import Workload, hardware_of_workload
 from steps.detect.cohorts import CohortPlan
 from steps.detect.facts import CORDON_TAINT, Observed
 from steps.detect.groups import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.certification import Target
-from catalog.profile import LoadedProfile, Profiles
+from catalog.hardware.profile import LoadedProfile, Profiles
 from steps.detect.cohorts import (
     CohortPlan,
     Identified,

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from catalog.errors import RecordError
-from catalog.model import Model
+from catalog.reading.model import Model
 
 ApiVersion = Literal["readiness/v1"]
 API_VERSION: ApiVersion = "readiness/v1"

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from catalog.model import Model
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
+from catalog.reading.model import Model
 from steps.documents.base import Document
 
 

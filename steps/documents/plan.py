@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from catalog.model import Model
-from catalog.resolved import Bar, Workload
+from catalog.bars.bar import Bar
+from catalog.reading.model import Model
+from catalog.workload.workload import Workload
 from steps.documents.base import Document
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from catalog.model import Model
+from catalog.reading.model import Model
 from steps.documents.base import Document
 from steps.documents.measurements import Entity
 from steps.documents.plan import Group

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from catalog.model import Model
+from catalog.reading.model import Model
 from steps.documents.base import Document
 from steps.documents.plan import Bounds, Cohort, Exclusion
 from steps.documents.verdict import GroupVerdict, NodeVerdict, Outcome, ReasonGiven

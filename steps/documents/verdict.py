@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from catalog.model import Model
-from catalog.reasons import Effect, Kind
-from catalog.resolved import BarKind, Scope
+from catalog.bars.bar import BarKind
+from catalog.facts.reasons import Effect, Kind
+from catalog.language.vocabulary import Scope
+from catalog.reading.model import Model
 from steps.documents.base import Document
 from steps.documents.measurements import Entity, Evidence, Figure
 from steps.documents.plan import Group

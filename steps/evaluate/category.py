@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog.reasons import BLAMING_KINDS, Effect, Kind, reason
-from catalog.vocabulary import PEER_NAMES
+from catalog.facts.reasons import BLAMING_KINDS, Effect, Kind, reason
+from catalog.language.vocabulary import PEER_NAMES
 from steps.documents import (
     GroupVerdict,
     NodeVerdict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.hardware import Hardware
+from catalog.hardware.hardware import Hardware
 
 Value = float | int | str
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from statistics import fmean, median_low
 
-from catalog.quantity import parse_size
+from catalog.reading.quantity import parse_size
 from steps.documents import (
     DiagnosticRow,
     Evidence,

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.bars.bar import Bar
 from catalog.errors import ExpressionError
-from catalog.expressions import Expression, format_value
-from catalog.figures import figures_of
-from catalog.resolved import Bar
+from catalog.facts.figures import figures_of
+from catalog.language.expressions import Expression, format_value
 from steps.documents import ExpressionResult, Outcome
 
 _FIELD = re.compile(r"\brow\.(\w+)")

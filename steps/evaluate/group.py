@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catalog.quantity import format_duration
-from catalog.reasons import Effect, Kind, reason
+from catalog.facts.reasons import Effect, Kind, reason
+from catalog.reading.quantity import format_duration
 from steps.documents import (
     BarSet,
     Completeness,

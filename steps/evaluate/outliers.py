@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from catalog.expressions import Expression
-from catalog.resolved import Bar
+from catalog.bars.bar import Bar
+from catalog.language.expressions import Expression
 from steps.documents import Group, Outcome
 from steps.evaluate.expressions import Trial, attempt, not_proven
 from steps.evaluate.peers import Figures, PeerClass

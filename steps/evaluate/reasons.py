@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catalog.reasons import Effect, reason
-from catalog.xids import find_xid
+from catalog.facts.reasons import Effect, reason
+from catalog.facts.xids import find_xid
 from steps.documents import Entity, Evidence, Finding, ReasonGiven
 
 _ORDER = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from catalog.bars.bar import Bar
 from catalog.errors import ExpressionError
-from catalog.expressions import Expression, compile_bar
-from catalog.reasons import Kind, reason
-from catalog.resolved import Bar
-from catalog.vocabulary import PEER_NAMES
+from catalog.facts.reasons import Kind, reason
+from catalog.language.expressions import Expression, compile_bar
+from catalog.language.vocabulary import PEER_NAMES
 from steps.documents import (
     DiagnosticRow,
     Entity,

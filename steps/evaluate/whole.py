@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, Figure, Measurements, NcclRow, TrainingStep
 from steps.evaluate.gpus import bandwidth_rows, by_gpu, statuses
 from steps.evaluate.rows import diagnostics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catalog.reasons import Effect, reason
+from catalog.facts.reasons import Effect, reason
 from steps.documents import Entity, Evidence, Finding
 from steps.parse.secrets import redact
 from steps.parse.sightings import MAX_EVIDENCE

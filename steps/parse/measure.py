@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Mapping
 
-from catalog.entry import Entry
-from catalog.quantity import parse_size
-from catalog.resolved import Workload
+from catalog.entries.entry import Entry
+from catalog.reading.quantity import parse_size
+from catalog.workload.workload import Workload
 from steps.documents import Finding, Measurements, RunOutcome, RunRecord
 from steps.parse.api import ParseContext
 from steps.parse.findings import finding

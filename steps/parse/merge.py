@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import (
     Completeness,
     Entity,

@@ -1,1 +1,1 @@
-"""Running a planned group: fleets that answer for a cluster, recorded or simulated."""
+"""The run step: one group, launched on the cluster or answered by a fleet."""

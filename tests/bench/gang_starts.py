@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steps.cluster.store import ConfigMapStore
+    from steps.cluster.api.store import ConfigMapStore
     from steps.documents import RunRecord
     from tests.cluster.lab import Lab
     from tests.cluster.pod_watch import PodWatch, Seen
@@ -132,9 +132,9 @@ def start_gangs(lab: Lab, namespace: str, image: str, numbers: list[int]) -> Ite
 
 def bare_gang(lab: Lab, namespace: str, image: str, number: int) -> float:
     """Return the seconds that a gang of pods like the workers takes when they do nothing."""
-    from steps.cluster.cleanup import remove  # noqa: PLC0415
-    from steps.cluster.names import GroupNames  # noqa: PLC0415
-    from steps.cluster.shapes import shape_of  # noqa: PLC0415
+    from steps.cluster.attempts.clean import remove  # noqa: PLC0415
+    from steps.cluster.objects.names import GroupNames  # noqa: PLC0415
+    from steps.cluster.objects.shapes import shape_of  # noqa: PLC0415
     from tests.cluster.gangs import ALL_REDUCE, WORKFLOW, open_store, work  # noqa: PLC0415
     from tests.cluster.shell import wait_for  # noqa: PLC0415
 

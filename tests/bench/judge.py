@@ -18,7 +18,7 @@ from typing import Any
 import celpy
 from celpy import celtypes
 
-from catalog.resolved import Bar
+from catalog.bars.bar import Bar
 from steps.documents import (
     Completeness,
     Figure,
@@ -30,8 +30,9 @@ from steps.documents import (
     Verdict,
 )
 from steps.documents.measurements import Row
-from steps.evaluate.step import Run, evaluate
+from steps.evaluate.core import evaluate
 from steps.parse.nccl.figures import compute
+from steps.store.runs import Run
 from tests.builders import plan, record
 
 CATEGORY = "communication/nccl-loopback-nvswitch"

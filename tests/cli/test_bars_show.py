@@ -11,15 +11,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from catalog.entry import builtin_entries
+from catalog.bars.stages import stages
+from catalog.entries.entry import builtin_entries
 from catalog.errors import InputError
-from catalog.stages import stages
 from pipelines.cli.app import app
 from pipelines.submission import read_submission, workflow
+from steps.detect.parameters import documents_in
+from steps.detect.step import detect_step
 from steps.documents import Plan
-from steps.programs.parameters import documents_in
-from steps.programs.planning import detect_step
-from steps.store import DirectoryStore
+from steps.store.store import DirectoryStore
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[2] / "examples"

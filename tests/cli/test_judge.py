@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from catalog.errors import ExpressionError
 from pipelines.cli.app import app
 from tests.cli.test_commands import EXAMPLES, FOOTER, TABLE, on_every_gpu, row
-from tests.parse_training.logs import megatron_run
+from tests.parse.training.logs import megatron_run
 
 OUTPUTS = EXAMPLES / "recorded" / "outputs"
 RUNNER = CliRunner(env={"COLUMNS": "200"})

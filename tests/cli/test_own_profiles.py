@@ -8,9 +8,9 @@ import pytest
 
 from catalog.errors import InputError
 from pipelines.submission import read_submission
+from steps.detect.step import detect_step
 from steps.documents import Plan
-from steps.programs.planning import detect_step
-from steps.store import DirectoryStore
+from steps.store.store import DirectoryStore
 from tests.builders import written
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from steps.cluster.store import ConfigMapStore
+from steps.cluster.api.store import ConfigMapStore
 from tests.cluster import gangs
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import PYTHON_IMAGE

@@ -14,14 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from catalog.hardware import Hardware
-from catalog.resolved import Launcher, Setting, Workload
-from steps.cluster.api import Cluster as Api
-from steps.cluster.launch import launch
-from steps.cluster.store import ConfigMapStore
+from catalog.entries.entry import Launcher
+from catalog.hardware.hardware import Hardware
+from catalog.reading.setting import Setting
+from catalog.workload.workload import Workload
+from steps.cluster.api.client import Cluster as Api
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts.launch import launch
 from steps.documents import Group, RunRecord
-from steps.programs.runs import keep_run
-from steps.run.job import Job, JobResult
+from steps.jobs.job import Job, JobResult
+from steps.store.runs import keep_run
 from tests.builders import setting
 from tests.cluster.cluster import Cluster
 from tests.cluster.lab import Lab

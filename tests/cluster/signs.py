@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from steps.cluster.patience import Patience
-from steps.cluster.trouble import condition
+from steps.cluster.objects.reading import condition
+from steps.cluster.watching.patience import Patience
 from tests.cluster.cluster import Cluster
 
 Object = dict[str, Any]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from catalog.resolve import for_group
-from steps.cluster.names import GroupNames
-from steps.cluster.shapes import shape_of
+from catalog.workload.resolve import for_group
+from steps.cluster.objects.names import GroupNames
+from steps.cluster.objects.shapes import shape_of
 from tests.cluster.cluster import Cluster
-from tests.profiles.cells import CELLS, Cell
-from tests.profiles.test_cells import plan_of
+from tests.hardware.cells import CELLS, Cell
+from tests.hardware.test_cells import plan_of
 
 pytestmark = pytest.mark.cluster
 

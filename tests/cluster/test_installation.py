@@ -19,8 +19,8 @@ from pipelines.local import certify
 from pipelines.render import Rendering, render, write
 from pipelines.templates.images import STEPS_IMAGE
 from steps.documents import Result
-from steps.run.fleet import load_fleet
-from steps.store import DirectoryStore
+from steps.fleets.fleet import load_fleet
+from steps.store.store import DirectoryStore
 from tests.cluster import dress
 from tests.cluster.gangs import ROOT
 from tests.cluster.lab import Lab

@@ -16,16 +16,18 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog.entry import find_entry
-from catalog.resolved import Launcher, Workload
+from catalog.entries.entry import Launcher, find_entry
+from catalog.workload.workload import Workload
 from pipelines.templates.access import RUNNER_CLUSTER_RULES, RUNNER_RULES
-from steps.cluster import attempt, launch, mpi
-from steps.cluster.names import GroupNames
-from steps.cluster.store import ConfigMapStore
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts import attempt, launch
+from steps.cluster.objects import mpi
+from steps.cluster.objects.names import GroupNames
 from steps.documents import Outcome, RunOutcome, RunRecord
-from steps.evaluate.step import Run, evaluate
+from steps.evaluate.core import evaluate
+from steps.jobs.job import Job
 from steps.parse.measure import measure
-from steps.run.job import Job
+from steps.store.runs import Run
 from tests.builders import plan, setting
 from tests.cluster import dress
 from tests.cluster.gangs import (

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from catalog.entry import find_entry
-from catalog.resolved import Launcher, Workload
-from steps.cluster import patience
-from steps.cluster import torchrun as module
-from steps.cluster.store import ConfigMapStore
+from catalog.entries.entry import Launcher, find_entry
+from catalog.workload.workload import Workload
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.objects import torchrun as module
+from steps.cluster.watching import patience
 from steps.documents import RunOutcome, RunRecord
 from steps.parse.measure import measure
 from tests.bench.gang_starts import start_gangs

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.health import default_rules
+from catalog.hardware.health import default_rules
 
 QUICK = {
     "READINESS_SCHEDULING_DEADLINE": "0.3",
@@ -23,4 +23,4 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in QUICK.items():
         monkeypatch.setenv(name, value)
     rules = [replace(r, for_seconds=r.for_seconds and 0.05) for r in default_rules()]
-    monkeypatch.setattr("catalog.health.default_rules", lambda: rules)
+    monkeypatch.setattr("catalog.hardware.health.default_rules", lambda: rules)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from catalog.errors import ClusterError
-from steps.cluster.api import Change, Cluster, ConflictError, NotFoundError, Object
+from steps.cluster.api.client import Change, Cluster, ConflictError, NotFoundError, Object
 
 FINISHED = "2026-03-04T05:06:07Z"
 

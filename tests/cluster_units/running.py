@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from catalog.hardware import Hardware
-from catalog.resolved import Launcher, Workload
-from steps.cluster.launch import launch
-from steps.cluster.store import ConfigMapStore
-from steps.run.job import Job, JobResult
+from catalog.entries.entry import Launcher
+from catalog.hardware.hardware import Hardware
+from catalog.workload.workload import Workload
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts.launch import launch
+from steps.jobs.job import Job, JobResult
 from tests.builders import ALL_REDUCE, group, workload
 from tests.cluster_units.fake import FakeCluster
 

@@ -13,8 +13,8 @@ import pytest
 from kubernetes import client
 
 from catalog.errors import ClusterError
-from steps.cluster import api
-from steps.cluster.api import Cluster, ConflictError, NotFoundError, RefusedError
+from steps.cluster.api import client as api
+from steps.cluster.api.client import Cluster, ConflictError, NotFoundError, RefusedError
 
 POD = "/api/v1/namespaces/readiness/pods"
 

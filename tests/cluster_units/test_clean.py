@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from catalog.errors import ClusterError, InputError
-from steps.cluster import clean
-from steps.cluster.api import Object, RefusedError
-from steps.cluster.cleanup import everything_of, remove
-from steps.cluster.names import GroupNames
-from steps.cluster.store import ConfigMapStore
+from steps.cluster.api.client import Object, RefusedError
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts.clean import clean_step, everything_of, remove
+from steps.cluster.objects.names import GroupNames
 from steps.documents import RunRecord
+from steps.store.store import DirectoryStore
 from tests.builders import ALL_REDUCE, group, record
 from tests.cluster_units.fake import FakeCluster
 
@@ -31,9 +31,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     found = FakeCluster()
     found.starts = False
     monkeypatch.setenv("READINESS_CLEANUP_SECONDS", "0.3")
-    monkeypatch.setattr(
-        clean, "open_store", lambda address: ConfigMapStore(found, address.rpartition("/")[2])
-    )
     return found
 
 
@@ -43,10 +40,10 @@ def test_clean_removes_what_runs_made_and_keeps_documents(cluster: FakeCluster) 
     for kind in ("Pod", "Secret", "ConfigMap", "ResourceClaimTemplate", "ComputeDomain"):
         cluster.put(thing(kind))
     cluster.put(thing("Pod", "another"))
-    assert "nothing is left" in clean.clean_step("configmap:ns/certify")
+    assert "nothing is left" in clean_step(ConfigMapStore(cluster, "certify"))
     assert sorted(kind for kind, _ in cluster.objects) == ["ConfigMap", "Pod"]
     assert store.get(RunRecord, ALL_REDUCE, WHOLE.id) == record(WHOLE)
-    assert "nothing is left" in clean.clean_step("configmap:ns/certify")
+    assert "nothing is left" in clean_step(ConfigMapStore(cluster, "certify"))
 
 
 def test_clean_that_cannot_says_what_still_holds_gpus(cluster: FakeCluster) -> None:
@@ -55,14 +52,14 @@ def test_clean_that_cannot_says_what_still_holds_gpus(cluster: FakeCluster) -> N
     cluster.put(pod)
     cluster.deaf.add(pod["metadata"]["name"])
     with pytest.raises(ClusterError, match=r"INFRA_CLEANUP.* on gpu-07, holds 8 GPUs"):
-        clean.clean_step("configmap:ns/certify")
+        clean_step(ConfigMapStore(cluster, "certify"))
     # It is asked once; asking again and again changes nothing.
     assert len(cluster.deleted) == 1
 
 
 def test_clean_of_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="configmap:NAMESPACE/WORKFLOW"):
-        clean.clean_step(str(tmp_path))
+        clean_step(DirectoryStore(tmp_path))
 
 
 def test_removal_bears_an_api_that_is_away_for_a_moment(cluster: FakeCluster) -> None:

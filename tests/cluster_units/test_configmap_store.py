@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from catalog.errors import ClusterError, RecordError
-from steps.cluster import store as module
-from steps.cluster.api import Object, RefusedError
-from steps.cluster.store import PART_BYTES, ConfigMapStore
+from steps.cluster.api import store as module
+from steps.cluster.api.client import Object, RefusedError
+from steps.cluster.api.store import PART_BYTES, ConfigMapStore
 from steps.documents import Plan, Report, RunRecord
-from steps.programs.runs import keep_run
-from steps.run.job import JobResult
+from steps.jobs.job import JobResult
+from steps.store.runs import keep_run
 from tests.builders import ALL_REDUCE, group, plan, record
 from tests.cluster_units.fake import FakeCluster
 from tests.report.samples import all_pass
@@ -180,7 +180,7 @@ def test_document_is_written_when_the_api_is_back(
             raise answers.pop()
         return apply(body)
 
-    monkeypatch.setattr("steps.cluster.store._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("steps.cluster.api.store._RETRY_SECONDS", 0.01)
     monkeypatch.setattr(cluster, "apply", flaky)
     store.put_log("a-output.log", b"42")
     assert store.get_log("a-output.log") == b"42"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from steps.cluster.owner import workflow_start
-from steps.cluster.patience import Deadline, Patience
-from steps.cluster.store import ConfigMapStore
-from steps.cluster.trouble import is_queued
+from steps.cluster.api.owner import workflow_start
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.watching.patience import Deadline, Patience
+from steps.cluster.watching.trouble import is_queued
 from steps.documents import RunOutcome, RunRecord
-from steps.programs.running import run_step
+from steps.run.step import run_step
 from tests.builders import ALL_REDUCE, group, plan, setting
 from tests.cluster_units.fake import FakeCluster
 from tests.cluster_units.running import (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from catalog.errors import ExpressionError
-from catalog.health import compile_rule, default_rules, health_rules
-from catalog.health_rule import HealthRule
-from steps.cluster.health import NodeWatch
+from catalog.hardware.health import compile_rule, default_rules, health_rules
+from catalog.hardware.health_rule import HealthRule
+from steps.cluster.watching.health import NodeWatch
 from tests.cluster_units.fake import node
 
 SINCE = datetime(2026, 3, 4, 5, 0, tzinfo=UTC)

@@ -14,17 +14,16 @@ from typing import Any
 
 import pytest
 
-from catalog.entry import find_entry
+from catalog.entries.entry import Launcher, find_entry
 from catalog.errors import ClusterError
-from catalog.reasons import Kind, all_reasons, reason
-from catalog.resolved import Launcher
-from steps.cluster.api import RefusedError
+from catalog.facts.reasons import Kind, all_reasons, reason
+from steps.cluster.api.client import RefusedError
 from steps.documents import BarSet, Outcome, RunOutcome, Verdict
 from steps.evaluate.category import judge_category
 from steps.evaluate.group import judge_group
+from steps.jobs.job import Job, JobResult
+from steps.jobs.retry import MAX_ATTEMPTS
 from steps.parse.measure import measure
-from steps.run.job import Job, JobResult
-from steps.run.retry import MAX_ATTEMPTS
 from tests.builders import bar, setting
 from tests.cluster_units.fake import FINISHED, FakeCluster, end_pod, event
 from tests.cluster_units.running import (

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from catalog.errors import ClusterError
-from steps.cluster.api import Object, RefusedError
-from steps.cluster.leases import Leases, place_names
+from steps.cluster.api.client import Object, RefusedError
+from steps.cluster.attempts.leases import Leases, place_names
 from tests.cluster_units.fake import FakeCluster
 
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.entries.entry import Launcher
 from catalog.errors import ClusterError, ExpressionError, InputError
-from catalog.health import compile_rule, default_rules, event_view, health_rules
-from catalog.health_rule import HealthRule
-from catalog.reasons import Effect
-from catalog.resolved import Launcher
-from catalog.source import Source, validate
-from steps.cluster.api import Object, RefusedError
-from steps.cluster.events import EventWatch
-from steps.cluster.kernel_lines import KernelLines
-from steps.cluster.outputs import Outputs
+from catalog.facts.reasons import Effect
+from catalog.hardware.health import compile_rule, default_rules, event_view, health_rules
+from catalog.hardware.health_rule import HealthRule
+from catalog.reading.source import Source, validate
+from steps.cluster.api.client import Object, RefusedError
+from steps.cluster.watching.events import EventWatch
+from steps.cluster.watching.kernel_lines import KernelLines
+from steps.cluster.watching.outputs import Outputs
 from steps.documents import BarSet, Completeness, NodeEvent, Outcome, RunOutcome
 from steps.evaluate.category import judge_category
 from steps.evaluate.group import judge_group

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.errors import ClusterError
-from steps.cluster.logs import BoundedLog, LogStream
-from steps.cluster.redaction import without_secrets
+from steps.cluster.watching.logs import BoundedLog, LogStream
+from steps.cluster.watching.redaction import without_secrets
 from steps.parse.secrets import redact
 from tests.cluster_units.fake import FakeCluster
 
@@ -105,7 +105,7 @@ BURST = [
 def test_lines_of_one_time_or_out_of_order_are_kept_once_whatever_breaks(
     breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steps.cluster.logs._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("steps.cluster.watching.logs._RETRY_SECONDS", 0.001)
     found = stream(Told(BURST, *((0, end) for end in breaks)))
     assert found.data() == b"".join(text for _, text in BURST)
     assert not found.truncated
@@ -134,7 +134,7 @@ def test_two_readers_at_once_take_every_line_once() -> None:
 def test_lines_that_the_kubelet_rotated_away_leave_a_mark(
     upto: int, begin: int, *, mark: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steps.cluster.logs._RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("steps.cluster.watching.logs._RETRY_SECONDS", 0.001)
     lines = [(f"09.00000000{number}", b"line %d\n" % number) for number in range(7)]
     found = stream(Told(lines, (0, upto), (begin, 6)))
     missing = [b"[readiness: lines of the output are missing here]\n"] if mark else []
@@ -144,7 +144,7 @@ def test_lines_that_the_kubelet_rotated_away_leave_a_mark(
 
 
 def test_line_that_never_ends_is_bounded_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steps.cluster.logs._LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("steps.cluster.watching.logs._LONGEST_LINE", 1 << 20)
 
     class Bar(FakeCluster):
         def logs(self, *_: object, **__: object) -> Iterator[bytes]:

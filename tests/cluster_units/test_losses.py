@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from catalog.entries.entry import Launcher
 from catalog.errors import ClusterError
-from catalog.resolved import Launcher
-from steps.cluster.api import Change
-from steps.cluster.losses import failed_first
+from steps.cluster.api.client import Change
+from steps.cluster.watching.losses import failed_first
 from steps.documents import RunOutcome
 from tests.cluster_units.fake import FakeCluster, end_pod, event
 from tests.cluster_units.running import NODES, TABLE, job, run, when_runs

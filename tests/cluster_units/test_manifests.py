@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.resolved import Launcher, Setting, Workload
-from steps.cluster.mpi import SSH_PORT, host_names
-from steps.cluster.names import GroupNames, label_value
-from steps.cluster.shapes import Shape, shape_of
+from catalog.entries.entry import Launcher
+from catalog.reading.setting import Setting
+from catalog.workload.workload import Workload
+from steps.cluster.objects.mpi import SSH_PORT, host_names
+from steps.cluster.objects.names import GroupNames, label_value
+from steps.cluster.objects.shapes import Shape, shape_of
 from tests.builders import setting, workload
 from tests.plain_yaml import to_yaml
 

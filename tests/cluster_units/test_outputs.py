@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from catalog.entries.entry import Launcher
 from catalog.errors import ClusterError
-from catalog.resolved import Launcher
-from steps.cluster.api import Object
-from steps.cluster.outputs import Outputs
+from steps.cluster.api.client import Object
+from steps.cluster.watching.outputs import Outputs
 from tests.builders import setting
 from tests.cluster_units.fake import FakeCluster
 from tests.cluster_units.running import job

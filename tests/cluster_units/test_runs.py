@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from catalog.entries.entry import Launcher
 from catalog.errors import ClusterError, InputError
-from catalog.resolved import Launcher
-from steps.cluster.api import Object, RefusedError
-from steps.cluster.launch import launch
-from steps.cluster.store import ConfigMapStore
+from steps.cluster.api.client import Object, RefusedError
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts.launch import launch
 from steps.documents import RunOutcome
-from steps.store import DirectoryStore
+from steps.store.store import DirectoryStore
 from tests.builders import setting
 from tests.cluster_units.fake import FINISHED, FakeCluster, end_pod, event
 from tests.cluster_units.running import (

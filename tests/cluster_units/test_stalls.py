@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.entry import builtin_entries
+from catalog.entries.entry import Launcher, builtin_entries
 from catalog.errors import ClusterError
-from catalog.resolved import Launcher
 from steps.documents import BarSet, Completeness, Outcome, RunOutcome
 from steps.evaluate.category import judge_category
 from steps.evaluate.group import judge_group
-from steps.run.job import Job
-from steps.run.stall import Progress, StallRules
+from steps.jobs.job import Job
+from steps.jobs.stall import Progress, StallRules
 from tests.builders import measured, setting
 from tests.cluster_units.fake import FakeCluster
 from tests.cluster_units.running import (

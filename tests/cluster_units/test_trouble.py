@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from steps.cluster.trouble import (
+from steps.cluster.objects.reading import finished, image_of, is_ready
+from steps.cluster.watching.trouble import (
     creation_failure,
     exit_code,
     failed_before_loss,
-    finished,
     first_failure,
-    image_of,
     is_confused,
-    is_ready,
     refusal_code,
     unready_failure,
     waiting_failure,

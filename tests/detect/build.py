@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from catalog.certification import Certification, parse_certification
-from catalog.source import Source, parse_documents
+from catalog.reading.source import Source, parse_documents
 
 H100 = "NVIDIA-H100-80GB-HBM3"
 GB200 = "NVIDIA-GB200-NVL72"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.entry import builtin_entries, find_entry
+from catalog.entries.entry import builtin_entries, find_entry
 from catalog.errors import InputError
-from catalog.options import check_options, env_layers, merge_options
+from catalog.workload.options import check_options, env_layers, merge_options
 from tests.detect.build import certification
 
 ALL_REDUCE = "communication/nccl-all-reduce"

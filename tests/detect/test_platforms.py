@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.platforms import architecture_of, is_mig_product, is_shared_product, platform_of
+from catalog.hardware.platforms import (
+    architecture_of,
+    is_mig_product,
+    is_shared_product,
+    platform_of,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.reasons import Kind, reason
+from catalog.facts.reasons import Kind, reason
 from steps.detect.core import make_plan
 from steps.documents import Plan, dump, load
 from tests.detect.build import GB200, H100, certification, node

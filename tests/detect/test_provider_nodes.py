@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.profile import builtin_profiles
+from catalog.hardware.profile import builtin_profiles
 from steps.detect.survey import Survey, survey
 from tests.detect.build import H100, fleet, node
 from tests.detect.test_plan import excluded, groups, plan

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from catalog.certification import Options, parse_certification
-from catalog.health import compile_rule
-from catalog.source import parse_documents
+from catalog.hardware.health import compile_rule
+from catalog.reading.source import parse_documents
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 import yaml
 
-from catalog.bar_file import bar_documents, read_bars
+from catalog.bars.bar_file import bar_documents, read_bars
 from catalog.certification import load_certification
 from pipelines.local import certify
 from pipelines.schemas import DOCUMENTS, published, schema_text
-from steps.run.fleet import load_fleet
-from steps.store import DirectoryStore
+from steps.fleets.fleet import load_fleet
+from steps.store.store import DirectoryStore
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -66,7 +66,9 @@ def test_example_of_a_bar_file_satisfies_its_schema_and_holds_where_it_says() ->
     assert len(read_bars(bar_documents([file])).bars) == 2
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "catalog" / "profiles").glob("*.yaml")), ids=str)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "catalog" / "hardware" / "profiles").glob("*.yaml")), ids=str
+)
 def test_shipped_profiles_satisfy_the_schema_of_a_profile_file(file: Path) -> None:
     jsonschema.validate(
         yaml.safe_load(file.read_text("utf-8")), json.loads(published("ProfileFile"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from catalog.bars import bars_for
-from catalog.entry import Entry
-from catalog.expressions import compile_bar
-from catalog.hardware import Hardware
-from catalog.resolved import Bar
+from catalog.bars.bar import Bar
+from catalog.bars.required import bars_for
+from catalog.entries.entry import Entry
+from catalog.hardware.hardware import Hardware
+from catalog.language.expressions import compile_bar
 from steps.documents import (
     BarSet,
     Completeness,

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from catalog.bars import bars_for
-from catalog.entry import builtin_entries
+from catalog.bars.required import bars_for
+from catalog.bars.stages import stages
+from catalog.entries.entry import builtin_entries
 from catalog.errors import ExpressionError
-from catalog.expressions import check_threshold
-from catalog.hardware import Hardware
-from catalog.reasons import Effect
-from catalog.stages import stages
+from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware
+from catalog.language.expressions import check_threshold
 from steps.aggregate.core import make_report
 from steps.documents import (
     BarSet,
@@ -31,13 +31,15 @@ from steps.documents import (
     Result,
 )
 from steps.evaluate.comparison import flips
-from steps.evaluate.step import Run, evaluate, next_isolation
+from steps.evaluate.core import evaluate
+from steps.isolate.core import next_isolation
 from steps.parse.api import ParseContext
 from steps.parse.reader import parse_bytes
+from steps.store.runs import Run
 from tests.builders import group, measured, plan, record
 from tests.evaluate.outputs import bar, dcgm, judged, nccl
-from tests.parse_training.logs import bar as progress_bar
-from tests.parse_training.logs import megatron
+from tests.parse.training.logs import bar as progress_bar
+from tests.parse.training.logs import megatron
 
 
 def codes(verdict: GroupVerdict) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import (
     Completeness,
     Entity,
@@ -22,8 +22,9 @@ from steps.documents import (
     RunOutcome,
     Verdict,
 )
-from steps.evaluate.step import Run, evaluate, next_isolation
-from steps.isolate import MAX_ROUNDS
+from steps.evaluate.core import evaluate
+from steps.isolate.core import MAX_ROUNDS, next_isolation
+from steps.store.runs import Run
 from tests.builders import START, group, measured, plan, record
 
 EIGHT = tuple(f"node-{number}" for number in range(1, 9))

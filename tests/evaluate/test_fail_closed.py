@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.entry import Entry, Tool, builtin_entries
-from catalog.hardware import Hardware, hardware_of_profile
-from catalog.profile import builtin_profiles
-from catalog.reasons import Effect
-from catalog.resolved import Bar
-from catalog.stages import stages
+from catalog.bars.bar import Bar
+from catalog.bars.stages import stages
+from catalog.entries.entry import Entry, Tool, builtin_entries
+from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware, hardware_of_profile
+from catalog.hardware.profile import builtin_profiles
 from steps.documents import (
     Completeness,
     Figure,
@@ -23,7 +23,8 @@ from steps.documents import (
     Outcome,
     RunOutcome,
 )
-from steps.evaluate.step import Run, evaluate
+from steps.evaluate.core import evaluate
+from steps.store.runs import Run
 from tests.builders import START, bar, group, measured, plan, record
 from tests.evaluate.outputs import (
     SIZES,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.reasons import Effect, Kind, all_reasons
+from catalog.facts.reasons import Effect, Kind, all_reasons
 from steps.documents import (
     BarSet,
     Completeness,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from catalog.entry import builtin_entries
-from catalog.hardware import Hardware
-from catalog.stages import stages
+from catalog.bars.stages import stages
+from catalog.entries.entry import builtin_entries
+from catalog.hardware.hardware import Hardware
 from steps.documents import BarSet, Outcome
 from steps.evaluate.group import judge_group
 from steps.parse.api import ParseContext
@@ -18,9 +18,9 @@ from steps.parse.reader import parse_bytes
 from tests.builders import group, record
 from tests.evaluate.outputs import bar as make
 from tests.evaluate.outputs import by_stage
-from tests.fleet.jobs import make_job, simulated
+from tests.fleets.jobs import make_job, simulated
 from tests.parse.nccl_logs import Table, config, devices, footer
-from tests.parse_training.logs import megatron
+from tests.parse.training.logs import megatron
 
 NODE = Hardware(platform="onprem", gpu_architecture="h100", gpus_per_node=8, nvlink=True)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.entry import Entry, builtin_entries
-from catalog.resolved import Bar
+from catalog.bars.bar import Bar
+from catalog.entries.entry import Entry, builtin_entries
 from steps.documents import (
     Completeness,
     Group,
@@ -22,9 +22,10 @@ from steps.documents import (
     RunOutcome,
     Verdict,
 )
+from steps.evaluate.core import evaluate, judge_runs
 from steps.evaluate.peers import FEWEST_PEERS, PeerClass
-from steps.evaluate.step import Run, evaluate, judge_runs, next_isolation
-from steps.isolate import MAX_ROUNDS
+from steps.isolate.core import MAX_ROUNDS, next_isolation
+from steps.store.runs import Run
 from tests.builders import group, measured, plan, record
 from tests.evaluate.outputs import bar
 

@@ -10,9 +10,10 @@ import pytest
 
 from catalog.errors import RecordError
 from steps.documents import Outcome
+from steps.evaluate.core import evaluate
 from steps.evaluate.quotes import MOST_OUTPUTS, lines_of, quote_runs
-from steps.evaluate.step import Run, evaluate
 from steps.parse.sightings import MAX_TEXT
+from steps.store.runs import Run
 from tests.bench import judge as bench
 from tests.builders import bar, group, measured, plan, record
 

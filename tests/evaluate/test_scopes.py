@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.reasons import Effect
-from catalog.resolved import Bar
+from catalog.bars.bar import Bar
+from catalog.facts.reasons import Effect
 from steps.documents import (
     Completeness,
     DiagnosticRow,
@@ -341,7 +341,7 @@ def test_result_tells_rule_kind_values_and_line() -> None:
         values={"fraction": 0.92, "expected": 480.0},
         kind="published",
         source="a paper (measured, 2025)",
-        origin={"rule": "stage production", "file": "catalog/references.yaml", "line": 12},
+        origin={"rule": "stage production", "file": "catalog/bars/references.yaml", "line": 12},
     )
     [result] = judged(nccl(bus=400.0), one, tool="nccl").expressions
     assert result.outcome is Outcome.FAIL
@@ -350,7 +350,7 @@ def test_result_tells_rule_kind_values_and_line() -> None:
         "fraction": 0.92,
         "largestSizeBusBandwidthGBps": nccl(bus=400.0).figures["largestSizeBusBandwidthGBps"].value,
     }
-    assert result.rule == "stage production (catalog/references.yaml:12)"
+    assert result.rule == "stage production (catalog/bars/references.yaml:12)"
     assert (result.kind, result.source) == ("published", "a paper (measured, 2025)")
     assert [(line.file, line.line) for line in result.evidence] == [
         ("output.log", 81),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, Measurements, NcclRow
 from steps.parse import parse_bytes
 from steps.parse.api import ParseContext

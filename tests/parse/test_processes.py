@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Measurements
 from steps.parse import parse_bytes
 from tests.parse.nccl_logs import SIZES, SPEEDS, Table, config, devices, footer, log

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from catalog.reasons import Effect, reason
+from catalog.facts.reasons import Effect, reason
 from steps.documents import (
     Bounds,
     CategoryReport,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from steps.aggregate.core import make_report
-from steps.aggregate.html import render_html
-from steps.aggregate.text import render_text
 from steps.documents import Measurements, Report
-from steps.evaluate.step import Run, evaluate
+from steps.evaluate.core import evaluate
+from steps.report.html import render_html
+from steps.report.text import render_text
+from steps.store.runs import Run
 from tests.builders import group, plan, record
 from tests.evaluate.outputs import bar, dcgm, nccl
 
@@ -21,7 +22,7 @@ BARS = [
         code="DCGM_LOW_BANDWIDTH",
         kind="derived",
         source="derived: 0.8 x 63 GB/s of PCIe (2024)",
-        origin={"rule": "stage production", "file": "catalog/stages.yaml", "line": 7},
+        origin={"rule": "stage production", "file": "catalog/bars/stages.yaml", "line": 7},
     ),
 ]
 LEVEL = "diagnostics/dcgm-level3"
@@ -55,7 +56,7 @@ def test_html_shows_gpu_numbers_code_rule_source_and_line(report: Report) -> Non
         "GPU 3: 12.6 &gt;= 50.0",
         "DCGM_LOW_BANDWIDTH",
         '<span class="badge none">derived</span>',
-        "set by stage production (catalog/stages.yaml:7)",
+        "set by stage production (catalog/bars/stages.yaml:7)",
         "diag.json, line 123",
         "{ &#39;line&#39;: 123 }",
         "GPU 7: 55.2 &gt;= 50.0",

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from steps.aggregate.charts import HEIGHT, WIDTH, group_chart, size_chart
-from steps.aggregate.html import render_html
-from steps.aggregate.wording import printable
 from steps.documents import Figure, NodeStatus
+from steps.report.charts import HEIGHT, WIDTH, group_chart, size_chart
+from steps.report.html import render_html
+from steps.report.wording import printable
 from tests.report import samples
 from tests.report.reading import Page
 

@@ -4,9 +4,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from steps.aggregate.junit import render_junit
-from steps.aggregate.wording import printable
 from steps.documents import Outcome, Result
+from steps.report.junit import render_junit
+from steps.report.wording import printable
 from tests.report import samples
 
 EVERY = pytest.mark.parametrize("name", list(samples.SAMPLES))

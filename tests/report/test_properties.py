@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.reasons import Effect
-from steps.aggregate.html import render_html
-from steps.aggregate.junit import render_junit
-from steps.aggregate.text import render_text
-from steps.aggregate.wording import printable
+from catalog.facts.reasons import Effect
 from steps.documents import CategoryReport, Exclusion, NodeStatus, Outcome, Report
+from steps.report.html import render_html
+from steps.report.junit import render_junit
+from steps.report.text import render_text
+from steps.report.wording import printable
 from tests.report import samples
 from tests.report.reading import Page, text_sections
 from tests.report.test_wording import NAMES

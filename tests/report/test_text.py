@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from catalog.reasons import Effect
-from steps.aggregate.text import render_text
+from catalog.facts.reasons import Effect
 from steps.documents import CategoryReport, Exclusion, NodeStatus, Outcome, Report, Result
+from steps.report.text import render_text
 from tests.report import samples
 from tests.report.reading import text_sections
 

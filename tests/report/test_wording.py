@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steps.aggregate.wording import (
+from steps.documents import Report, Result
+from steps.report.wording import (
     amount,
     coverage_line,
     fold_names,
@@ -16,7 +17,6 @@ from steps.aggregate.wording import (
     source_line,
     time_text,
 )
-from steps.documents import Report, Result
 from tests.report import samples
 from tests.report.reading import unfold
 

@@ -12,11 +12,11 @@ import pytest
 
 from catalog.certification import load_certification
 from pipelines.local import certify
+from steps.aggregate.step import aggregate_step
 from steps.documents import Result
-from steps.isolate import MAX_ROUNDS
-from steps.programs.judging import aggregate
-from steps.run.fleet import load_fleet
-from steps.store import DirectoryStore
+from steps.fleets.fleet import load_fleet
+from steps.isolate.core import MAX_ROUNDS
+from steps.store.store import DirectoryStore
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -108,7 +108,7 @@ def test_verdict_outlives_a_run_record_that_is_damaged(tmp_path: Path) -> None:
     before = certify(loaded, fleet, store, text=source)
     for record in (tmp_path / "records").rglob("*.json"):
         record.write_text("{", "utf-8")
-    after, _ = aggregate(store)
+    after, _ = aggregate_step(store)
     assert (after.result, after.nodes) == (before.result, before.nodes)
     assert after.started is None, "times and versions are what the records tell"
 

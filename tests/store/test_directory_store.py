@@ -8,7 +8,7 @@ import pytest
 
 from catalog.errors import RecordError
 from steps.documents import Plan, RunRecord, dump
-from steps.store import DirectoryStore
+from steps.store.store import DirectoryStore
 from tests.builders import ALL_REDUCE, group, plan, record
 
 WHOLE = group(["node-a", "node-b"])

@@ -17,7 +17,7 @@ from pipelines.cli import render as command
 from pipelines.render import Rendering, Request, render
 from pipelines.templates.images import STEPS_IMAGE
 from steps.detect.core import make_plan
-from steps.run.fleet import load_fleet
+from steps.fleets.fleet import load_fleet
 
 app = typer.Typer()
 command.register(app)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from catalog.entry import builtin_entries
-from catalog.quantity import parse_duration
+from catalog.entries.entry import builtin_entries
+from catalog.reading.quantity import parse_duration
 from pipelines.render import Rendering, render
-from steps.isolate import MAX_ROUNDS
+from steps.isolate.core import MAX_ROUNDS
 from tests.templates.argo import (
     ENDS,
     Template,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Entity, Evidence, Finding
 from steps.parse.dcgm.results import TestResult
 from steps.parse.findings import finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from catalog import dcgm
-from catalog.reasons import Effect
+from catalog.facts import dcgm
+from catalog.facts.reasons import Effect
 from steps.documents import Entity
 from steps.parse.api import ParseContext
 from steps.parse.dcgm.collect import Findings

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from catalog import dcgm
-from catalog.dcgm import DcgmError, Reading
-from catalog.reasons import Effect, reason
-from catalog.xids import find_xid
+from catalog.facts import dcgm
+from catalog.facts.dcgm import DcgmError, Reading
+from catalog.facts.reasons import Effect, reason
+from catalog.facts.xids import find_xid
 from steps.parse.api import ParseContext
 from steps.parse.dcgm import words
 from steps.parse.dcgm.collect import Findings

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from catalog import dcgm
-from catalog.reasons import Effect
+from catalog.facts import dcgm
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, DiagnosticRow, Entity, Figure
 from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import words

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, DiagnosticRow, Entity, Figure, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words

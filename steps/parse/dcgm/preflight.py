@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog import dcgm
+from catalog.facts import dcgm
 from steps.documents import Figure, ReadMode
 from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import words

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Entity, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from catalog import dcgm
+from catalog.facts import dcgm
 from steps.documents import ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words

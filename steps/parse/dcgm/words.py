@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from catalog import dcgm
+from catalog.facts import dcgm
 from steps.parse.dcgm.results import Status
 
 _STATUS: dict[str, Status] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Finding, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.kernel.lost import LostGpuReader
@@ -54,8 +54,8 @@ class KernelScanner:
     """Scanner of kernel and platform lines; see `steps.parse.api.Scanner`.
 
     Each event becomes one finding per device, however often it is printed. What it does to a
-    verdict is data (catalog/xids.yaml) except where the line itself says fatal or not. Lines that
-    are surely older or younger than the run are read apart and only noted.
+    verdict is data (catalog/facts/xids.yaml) except where the line itself says fatal or not. Lines
+    that are surely older or younger than the run are read apart and only noted.
 
     Args:
         file: name of the output, for the evidence.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from catalog.reasons import Effect
-from catalog.xids import Xid, XidClass, find_xid
+from catalog.facts.reasons import Effect
+from catalog.facts.xids import Xid, XidClass, find_xid
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -78,7 +78,7 @@ class XidEvent:
 
     @property
     def effect(self) -> Effect:
-        """What it does to a verdict, by catalog/xids.yaml; an unknown number proves nothing."""
+        """What it does to a verdict (catalog/facts/xids.yaml); an unknown number proves nothing."""
         if self.known is None:
             return Effect.INCONCLUSIVE
         if self.known.fatal_word and self.fatal is not None:

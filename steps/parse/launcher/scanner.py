@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, Entity, Finding, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding

@@ -20,7 +20,7 @@ MAX_WRONG = 1e18
 LARGE_BYTES = 64 * MIB
 DIP_FROM_BYTES = MIB
 SMALL_BYTES = KIB
-"""The message sizes that catalog/figures.yaml names: 64M, 1M and 1K."""
+"""The message sizes that catalog/facts/figures.yaml names: 64M, 1M and 1K."""
 
 _SPEEDS = ("out_alg_gbps", "out_bus_gbps", "in_alg_gbps", "in_bus_gbps")
 _TIMES = ("out_time_us", "in_time_us")

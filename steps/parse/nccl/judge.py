@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Completeness, Evidence, Figure, Finding, NcclRow
 from steps.documents.measurements import Row
 from steps.parse.api import Line, ParseContext

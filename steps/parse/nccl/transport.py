@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from catalog.reasons import Effect
+from catalog.facts.reasons import Effect
 from steps.documents import Entity, Evidence, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding

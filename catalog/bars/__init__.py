@@ -1,0 +1,1 @@
+"""What must hold: stages, published and derived figures, bars of entries and of sites."""

@@ -1,0 +1,1 @@
+"""What is wrong, or looks wrong, with bars before anything is measured."""

@@ -1,0 +1,1 @@
+"""What codes and numbers mean, as data: reasons, Xids, DCGM errors, figures of the tools."""

@@ -1,0 +1,1 @@
+"""What machines are and what speaks against one: platforms, profiles, health rules."""

@@ -1,0 +1,1 @@
+"""The language of bars and health rules: CEL over named figures."""

@@ -1,0 +1,1 @@
+"""What people write, read strictly: YAML that knows its lines, typed documents, quantities."""

@@ -1,0 +1,1 @@
+"""Attempts of a group: taking turns, launching, trying again, leaving nothing behind."""

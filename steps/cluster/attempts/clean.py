@@ -1,0 +1,142 @@
+"""Deleting what runs created, by label, and checking that it is gone.
+
+The clean step does it for a whole workflow; what stays are its documents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from catalog.errors import ClusterError, InputError, Place
+from steps.cluster.api.client import Cluster, NotFoundError, Object, RefusedError
+from steps.cluster.api.store import LABEL_WORKFLOW, ConfigMapStore
+from steps.cluster.attempts.leases import LABEL_LEASE
+from steps.cluster.objects.companions import COMPANION_KINDS
+from steps.cluster.objects.names import LABEL_GROUP
+from steps.cluster.objects.pods import GRACE_SECONDS, gpus_of
+from steps.cluster.objects.reading import name_of, node_of
+from steps.cluster.watching.times import Times
+from steps.store.store import RecordStore
+
+_KINDS = ("Job", "Pod", *COMPANION_KINDS)
+_FIRST_POLL, _LONGEST_POLL = 0.1, 2.0
+
+RUN_STEPS = "workflows.argoproj.io/workflow={workflow},app.kubernetes.io/component=run"
+"""Label selector of the pods in which Argo runs the run steps of a workflow."""
+
+_POLL_SECONDS = 1.0
+
+
+def everything_of(workflow: str) -> str:
+    """Return the selector of all that the runs of a workflow created, and no document of it."""
+    return f"{LABEL_WORKFLOW}={workflow},{LABEL_GROUP}"
+
+
+def remove(
+    cluster: Cluster,
+    selector: str,
+    patience: float,
+    sleep: Callable[[float], object] = time.sleep,
+) -> list[str]:
+    """Delete what a selector selects and wait until it is gone.
+
+    Nothing is deleted by force: a pod that its kubelet does not confirm may still hold its GPUs.
+
+    Args:
+        cluster: where.
+        selector: label selector.
+        patience: seconds to wait.
+        sleep: waits between looks; what it returns is true when there is no time for more.
+
+    Returns:
+        What is still there, one line each; empty when all is gone.
+    """
+    end = time.monotonic() + patience
+    wait = _FIRST_POLL
+    asked: set[tuple[str, str]] = set()
+    while True:
+        left, problems = _delete(cluster, selector, asked)
+        if not left and not problems:
+            return []
+        if time.monotonic() >= end or sleep(min(wait, max(end - time.monotonic(), 0.0))):
+            return [*left, *problems]
+        wait = min(2 * wait, _LONGEST_POLL)
+
+
+def _delete(
+    cluster: Cluster, selector: str, asked: set[tuple[str, str]]
+) -> tuple[list[str], list[str]]:
+    """Ask once for the deletion of everything, and return what is there and what went wrong."""
+    left, problems = [], []
+    for kind in _KINDS:
+        try:
+            for item in _find(cluster, kind, selector):
+                left.append(_describe(kind, item))
+                key = (kind, str(item["metadata"].get("uid") or name_of(item)))
+                if key not in asked and not item["metadata"].get("deletionTimestamp"):
+                    grace = GRACE_SECONDS if kind == "Pod" else None
+                    cluster.delete(kind, name_of(item), grace)
+                    asked.add(key)
+        except ClusterError as error:
+            problems.append(f"{kind}: {error}")
+    return left, problems
+
+
+def _find(cluster: Cluster, kind: str, selector: str) -> list[Object]:
+    try:
+        return cluster.find(kind, selector)
+    except NotFoundError:
+        # The API server does not have this kind (ComputeDomain, claims of older clusters).
+        return []
+    except RefusedError:
+        # Kinds that an account may not even read it has not made.
+        if kind in COMPANION_KINDS:
+            return []
+        raise
+
+
+def _describe(kind: str, item: Object) -> str:
+    text = f"{kind} {name_of(item)}"
+    if kind == "Pod":
+        gpus = gpus_of(item)
+        held = f", holds {gpus} GPUs" if gpus else ""
+        text += f" on {node_of(item) or 'no node'}{held}"
+    return text
+
+
+def clean_step(store: RecordStore) -> str:
+    """Delete Jobs, Pods, Secrets and the like of all runs of a workflow; safe to repeat.
+
+    Argo calls this while run steps that were told to stop are still at it. They clean up better
+    than a stranger can and have a record to write, so they are waited for.
+
+    Args:
+        store: the store of the workflow, on its cluster.
+
+    Returns:
+        One line for people.
+
+    Raises:
+        InputError: the store is not that of a workflow.
+        ClusterError: something is still there after the waiting time.
+    """
+    if not isinstance(store, ConfigMapStore):
+        raise InputError("needs configmap:NAMESPACE/WORKFLOW", Place("--store"))
+    times = Times.from_environment()
+    _wait_for_run_steps(store.cluster, store.workflow, times.last_words)
+    left = remove(store.cluster, everything_of(store.workflow), times.cleanup)
+    for lease in store.cluster.find("Lease", f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"):
+        store.cluster.delete("Lease", name_of(lease))
+    if left:
+        raise ClusterError(f"INFRA_CLEANUP: still there: {'; '.join(left)}")
+    return f"{store.workflow}: nothing is left of its runs, their GPUs are free"
+
+
+def _wait_for_run_steps(cluster: Cluster, workflow: str, patience: float) -> None:
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        pods = cluster.find("Pod", RUN_STEPS.format(workflow=workflow))
+        if not any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
+            return
+        time.sleep(_POLL_SECONDS)

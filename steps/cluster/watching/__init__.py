@@ -1,0 +1,1 @@
+"""Watching a run: outputs, events, nodes and pods, and why it cannot go on."""

@@ -1,0 +1,1 @@
+"""Fleets that answer for a cluster: recorded, or simulated."""
