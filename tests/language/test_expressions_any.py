@@ -16,9 +16,8 @@ ATOMS = st.sampled_from(
     [
         *("value", "wrongCount", "busBandwidthAtGBps", "expected", "fraction", "nodes", "gpu"),
         *("rows", "row", "row.out_bus_gbps", "row.size_bytes", "row.type", "r", "r.out_bus_gbps"),
-        *("0", "1", "2.5", "-3", "7u", "'a'", "'8G'", "true", "null", "[]", "[1, 2.5]", "{'a': 1}"),
-        *("busbw_at('8G')", "9223372036854775807", "1e308", "duration('1s')"),
-        *("timestamp('0001-01-01T00:00:00+14:00')", "timestamp('9999-12-31T23:59:59-14:00')"),
+        *("0", "1", "2.5", "-3", "'a'", "'8G'", "true", "null", "[]", "[1, 2.5]", "{'a': 1}"),
+        *("busbw_at('8G')", "9223372036854775807", "1e308"),
     ]
 )
 VALUES: dict[str, Any] = {
@@ -42,7 +41,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     signs = st.sampled_from(SIGNS)
     macros = st.sampled_from(["all", "exists", "exists_one", "map", "filter"])
     calls = st.sampled_from(
-        ["size", "min", "mean", "sum", "stddev", "abs", "double", "int", "string", "dyn", "has"]
+        ["size", "min", "mean", "sum", "stddev", "abs", "double", "int", "dyn", "has"]
     )
     return st.one_of(
         st.tuples(inner, signs, inner).map(" ".join),

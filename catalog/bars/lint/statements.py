@@ -21,12 +21,12 @@ from catalog.errors import ExpressionError, Place
 from catalog.facts.figures import figures_of
 from catalog.language.cel.explain import format_value
 from catalog.language.cel.expression import Expression
-from catalog.language.cel.kinds import INT, UINT
+from catalog.language.cel.kinds import INT
 from catalog.language.cel.node import COMPARISONS, MACROS
 from catalog.language.expressions import check_threshold
 from catalog.language.vocabulary import Scope, names_of
 
-_TEXTS_AND_SIZES = {"size", "string", "contains", "startsWith", "endsWith", "matches"}
+_TEXTS_AND_SIZES = {"size", "contains", "startsWith", "endsWith", "matches"}
 """Functions whose border cannot be looked for as that of a comparison of numbers can."""
 _MOST_COMPARISONS = 2
 """With more of them, values that settle all as is wanted may be missed."""
@@ -162,7 +162,7 @@ def _of_whole_numbers(
     statement: Statement, expression: Expression
 ) -> Iterator[tuple[str, str | None]]:
     for node in expression.node.walk():
-        if node.op == "/" and all(part.kind in {INT, UINT} for part in node.args):
+        if node.op == "/" and all(part.kind == INT for part in node.args):
             part = statement.text[node.start : node.end]
             yield (
                 f"divides whole numbers, and {part} is cut to a whole number",

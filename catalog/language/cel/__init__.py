@@ -17,7 +17,8 @@ It is CEL as in cel-go, with these differences.
 - There are functions for lists of numbers, ``min``, ``max``, ``sum``, ``mean``, ``median``,
   ``percentile``, ``stddev``, which are errors over an empty list; ``abs``; and ``busbw_at("8G")``,
   ``algbw_at``, ``time_at`` for figures by message size.
-- There are no bytes, messages, ``type()``, parts of timestamps (``getHours()`` …) and extensions.
+- There are no unsigned numbers, bytes, durations, timestamps, messages, ``type()`` and extensions,
+  and no conversions but ``int()``, ``double()`` and ``dyn()``.
 
 As in CEL, an error is swallowed by ``||`` and ``&&`` where the other operand decides alone. That
 never turns what is missing into a PASS: the result would be the same whatever had been measured.

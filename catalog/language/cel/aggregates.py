@@ -16,7 +16,6 @@ from catalog.language.cel.operators import (
     DataError,
     NotFiniteError,
     NoValueError,
-    Uint,
     describe,
     finite,
     is_number,
@@ -51,8 +50,7 @@ def greatest(*arguments: Any) -> Any:
 def total(*arguments: Any) -> Any:
     """Return the sum; of whole numbers it is whole."""
     items = _numbers("sum", arguments)
-    kinds = {type(item) for item in items}
-    return _float_sum(items) if float in kinds else whole(sum(items), *(kinds & {Uint} or {int}))
+    return _float_sum(items) if float in map(type, items) else whole(sum(items))
 
 
 def _float_sum(items: list[Any]) -> float:
@@ -104,7 +102,7 @@ def absolute(value: Any) -> Any:
     """Return the number without its sign."""
     if not is_number(value):
         raise ExpressionError(f"abs() takes a number, not {describe(value)}")
-    return abs(value) if type(value) is float else whole(abs(value), type(value))
+    return abs(value) if type(value) is float else whole(abs(value))
 
 
 def size_of(value: Any) -> int:

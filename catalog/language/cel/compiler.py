@@ -30,7 +30,6 @@ from catalog.language.cel.kinds import (
     ANY,
     BOOL,
     DOUBLE,
-    UINT,
     Kind,
     check_comparison,
     common,
@@ -112,7 +111,7 @@ def _list(tree: Tree, scope: Scope) -> Node:
 def _dict(tree: Tree, scope: Scope) -> Node:
     nodes = tuple(_build(part, scope.apart()) for part in arguments_of(tree))
     for key in nodes[::2]:
-        if key.kind.name not in {"string", "int", "uint", "any"}:
+        if key.kind.name not in {"string", "int", "any"}:
             raise ExpressionError(f"takes {key.kind} for the key of a map")
     pairs = [(key.run, value.run) for key, value in zip(nodes[::2], nodes[1::2], strict=True)]
 
@@ -226,9 +225,8 @@ def _unary(tree: Tree, scope: Scope) -> Node:
         truth = _truth(node, "!")
         return _node(tree, "!", (node,), BOOL, lambda env: not truth(env))
     node = _build(operand, scope.apart())
-    if node.kind.name not in {"int", "double", "duration", "any"}:
-        what = "an unsigned number" if node.kind == UINT else node.kind
-        raise ExpressionError(f"has the negative of {what}")
+    if node.kind.name not in {"int", "double", "any"}:
+        raise ExpressionError(f"has the negative of {node.kind}")
     run = node.run
     return _node(tree, "neg", (node,), node.kind, lambda env: negate(run(env)))
 
@@ -297,6 +295,9 @@ _INSTEAD = {
     "least": "write min(…)",
     "any": "write list.exists(x, …)",
     "type": "types are checked before anything runs",
+    "uint": "write int(…); there are no unsigned numbers",
+    **dict.fromkeys(("string", "bytes", "bool"), "there are conversions to int and double only"),
+    **dict.fromkeys(("duration", "timestamp"), "times are figures here, numbers of seconds"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from catalog.errors import ExpressionError
 from catalog.language.cel.data import Reader
 from catalog.language.cel.node import Env, Run, Test
-from catalog.language.cel.operators import DataError, NoValueError, Uint, describe, has_key
+from catalog.language.cel.operators import DataError, NoValueError, describe, has_key
 
 
 def field_of(value: Any, name: str, read: Reader) -> Any:
@@ -50,7 +50,7 @@ def item_of(value: Any, key: Any, read: Reader) -> Any:
         raise ExpressionError(f"reads an item of {describe(value)}")
     if type(key) is float and key.is_integer():
         key = int(key)
-    if type(key) not in {int, Uint}:
+    if type(key) is not int:
         raise ExpressionError(f"takes {describe(key)} for the number of an item")
     if not 0 <= key < len(value):
         raise DataError(f"reads item {key} of a list of {len(value)}")

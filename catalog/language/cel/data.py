@@ -11,14 +11,7 @@ from typing import Any
 
 from catalog.errors import ExpressionError
 from catalog.language.cel.kinds import Kind
-from catalog.language.cel.operators import (
-    NotFiniteError,
-    NoValueError,
-    Uint,
-    describe,
-    is_number,
-    whole,
-)
+from catalog.language.cel.operators import NotFiniteError, NoValueError, describe, is_number, whole
 
 Reader = Callable[[Any, object], Any]
 """Takes a value and what to call it in errors."""
@@ -52,10 +45,6 @@ def _read_int(value: Any, name: object) -> int:
     return whole(_whole(value, name))
 
 
-def _read_uint(value: Any, name: object) -> int:
-    return whole(_whole(value, name), Uint)
-
-
 def _whole(value: Any, name: object) -> int:
     number = _number(value, name)
     if isinstance(number, float) and not number.is_integer():
@@ -85,7 +74,6 @@ def _reader_of(wanted: type, says: str) -> Reader:
 _READERS: dict[str, Reader] = {
     "double": read_double,
     "int": _read_int,
-    "uint": _read_uint,
     "string": _reader_of(str, "a text"),
     "bool": _reader_of(bool, "a boolean"),
 }

@@ -11,18 +11,7 @@ import re2
 
 from catalog.errors import ExpressionError
 from catalog.language.cel import aggregates, conversions
-from catalog.language.cel.kinds import (
-    ANY,
-    BOOL,
-    DOUBLE,
-    DURATION,
-    INT,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    Kind,
-    common,
-)
+from catalog.language.cel.kinds import ANY, BOOL, DOUBLE, INT, Kind, common
 from catalog.language.cel.operators import describe
 
 Kinds = tuple[Kind, ...]
@@ -128,10 +117,9 @@ def _pattern(text: str) -> Any:
 
 
 _MANY = "a list of numbers, or several numbers"
-_NUMBER = "int uint double"
+_NUMBER = "int double"
 _READ = f"{_NUMBER} string"
 _SIZED = "string list map"
-_TEXT = f"{_NUMBER} string bool duration timestamp"
 
 
 def _of_numbers(name: str, run: Callable[..., Any], result: Kind | None = None) -> Function:
@@ -143,15 +131,15 @@ def _by_size(name: str, figure: str) -> Function:
     return Function(
         name,
         "a message size, such as '8G'",
-        _exactly(DOUBLE, "string int uint"),
+        _exactly(DOUBLE, "string int"),
         aggregates.at_size,
         reads=figure,
         check=aggregates.size_of,
     )
 
 
-def _conversion(kind: Kind, takes: str, of: str, run: Callable[[Any], Any]) -> Function:
-    return Function(kind.name, takes, _exactly(kind, of), run, check=run)
+def _conversion(kind: Kind, run: Callable[[Any], Any]) -> Function:
+    return Function(kind.name, "a number or a text", _exactly(kind, _READ), run, check=run)
 
 
 _OWN = (
@@ -179,13 +167,8 @@ _OF_CEL = (
     _of_texts("startsWith", str.startswith),
     _of_texts("endsWith", str.endswith),
     _of_texts("matches", lambda text, pattern: _pattern(pattern).search(text) is not None),
-    _conversion(INT, "a number, a text or a timestamp", f"{_READ} timestamp", conversions.to_int),
-    _conversion(UINT, "a number or a text", _READ, conversions.to_uint),
-    _conversion(DOUBLE, "a number or a text", _READ, conversions.to_double),
-    _conversion(STRING, "a value other than a list or map", _TEXT, conversions.to_string),
-    _conversion(BOOL, "a text", "bool string", conversions.to_bool),
-    _conversion(DURATION, "a text such as '90s'", "string duration", conversions.to_duration),
-    _conversion(TIMESTAMP, "a text", "string timestamp", conversions.to_timestamp),
+    _conversion(INT, conversions.to_int),
+    _conversion(DOUBLE, conversions.to_double),
     Function("dyn", "one value", _anything, lambda value: value),
 )
 FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_OWN, *_OF_CEL)}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from catalog.errors import ExpressionError
-from catalog.language.cel.operators import Uint
 from catalog.reading.model import suggestion
 
 
@@ -16,7 +14,7 @@ class Kind:
     """A type.
 
     Attributes:
-        name: int, uint, double, bool, string, list, map, duration, timestamp, null or any.
+        name: int, double, bool, string, list, map, null or any.
         item: of the items of a list or the values of a map.
         fields: of a map whose fields are declared, by name.
     """
@@ -27,8 +25,8 @@ class Kind:
 
     @property
     def number(self) -> bool:
-        """True for int, uint and double."""
-        return self.name in {"int", "uint", "double"}
+        """True for int and double."""
+        return self.name in {"int", "double"}
 
     @property
     def inside(self) -> Kind:
@@ -55,29 +53,20 @@ class AnyKey(dict[str, float]):
 
 _WORDS = {
     "int": "a number",
-    "uint": "a number",
     "double": "a number",
     "bool": "a boolean",
     "string": "a text",
     "list": "a list",
     "map": "a map",
-    "duration": "a duration",
-    "timestamp": "a timestamp",
     "null": "null",
     "any": "a value",
 }
-ANY, BOOL, INT, UINT, DOUBLE, STRING, DURATION, TIMESTAMP, NULL = map(
-    Kind,
-    ("any", "bool", "int", "uint", "double", "string", "duration", "timestamp", "null"),
-)
+ANY, BOOL, INT, DOUBLE, STRING, NULL = map(Kind, ("any", "bool", "int", "double", "string", "null"))
 _PLAIN: dict[type, Kind] = {
     bool: BOOL,
     int: INT,
-    Uint: UINT,
     float: DOUBLE,
     str: STRING,
-    timedelta: DURATION,
-    datetime: TIMESTAMP,
     type(None): NULL,
 }
 
@@ -173,19 +162,11 @@ def result_kind(sign: str, left: Kind, right: Kind) -> Kind:
             if sign == "%":
                 raise ExpressionError("has % of a decimal; it is for whole numbers only")
             return DOUBLE
-        return UINT if left is right is UINT else INT
+        return INT
     if ANY in {left, right}:
         return ANY
-    result = _JOINED.get((left.name, sign, right.name))
-    if result is None:
-        raise ExpressionError(f"has values of different types: {left} {sign} {right}")
-    return Kind(result, same((left.inside, right.inside)) if result == "list" else None)
-
-
-_JOINED = {
-    **{(name, "+", name): name for name in ("string", "list", "duration")},
-    **{("timestamp", sign, "duration"): "timestamp" for sign in "+-"},
-    ("duration", "+", "timestamp"): "timestamp",
-    ("duration", "-", "duration"): "duration",
-    ("timestamp", "-", "timestamp"): "duration",
-}
+    if sign == "+" and left.name == right.name == "string":
+        return STRING
+    if sign == "+" and left.name == right.name == "list":
+        return Kind("list", same((left.inside, right.inside)))
+    raise ExpressionError(f"has values of different types: {left} {sign} {right}")

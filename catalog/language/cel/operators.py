@@ -1,6 +1,6 @@
 """Operators on CEL values, which are plain Python values here.
 
-int, `Uint`, float, bool, str, list, dict, None, `datetime.timedelta` and `datetime.datetime`.
+int, float, bool, str, list, dict and None.
 Numbers of different types compare and compute as arithmetic says. Everything else meets its own
 type only. Every error is raised, and none of them is ever a value.
 """
@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
 from catalog.errors import ExpressionError
 
 INT64 = range(-(2**63), 2**63)
-UINT64 = range(2**64)
 
 Operator = Callable[[Any, Any], Any]
 
@@ -47,21 +45,14 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_LISTED else f"{text[: MAX_LISTED - 2]} …"
 
 
-class Uint(int):
-    """An unsigned 64-bit number, which CEL keeps apart from the signed ones."""
-
-
 _WORDS = {
     bool: "a boolean",
     int: "a number",
-    Uint: "a number",
     float: "a number",
     str: "a text",
-    timedelta: "a duration",
-    datetime: "a timestamp",
     type(None): "null",
 }
-_NUMBERS = (int, Uint, float)
+_NUMBERS = (int, float)
 
 
 def describe(value: object) -> str:
@@ -87,15 +78,15 @@ def finite(value: float) -> float:
     return value
 
 
-def whole(value: int, kind: type[int] = int) -> int:
+def whole(value: int) -> int:
     """Return a whole number in its 64 bits.
 
     Raises:
         NotFiniteError: it does not fit.
     """
-    if value not in (UINT64 if kind is Uint else INT64):
+    if value not in INT64:
         raise NotFiniteError(f"a part of it is {value}, which does not fit in 64 bits")
-    return Uint(value) if kind is Uint else value
+    return value
 
 
 def quotient(left: int, right: int) -> int:
@@ -123,20 +114,12 @@ _WHOLE: dict[str, Operator] = {
     "/": quotient,
     "%": remainder,
 }
-_JOINED = {
-    (str, str): "+",
-    (list, list): "+",
-    (timedelta, timedelta): "+-",
-    (datetime, timedelta): "+-",
-    (timedelta, datetime): "+",
-    (datetime, datetime): "-",
-}
 
 
 def arithmetic(sign: str) -> Operator:
     """Return ``+``, ``-``, ``*``, ``/`` or ``%`` for values of any types.
 
-    int and double give a double. int and uint give an int; two of one type give that type.
+    int and double give a double; two of one type give that type.
     """
 
     def compute(left: Any, right: Any) -> Any:
@@ -145,28 +128,24 @@ def arithmetic(sign: str) -> Operator:
             if sign in "/%" and right == 0:
                 raise NotFiniteError("divides by zero")
             if float not in kinds:
-                kind = Uint if kinds == (Uint, Uint) else int
-                return whole(_WHOLE[sign](int(left), int(right)), kind)
+                return whole(_WHOLE[sign](left, right))
             if sign == "%":
                 raise ExpressionError("has % of a decimal; it is for whole numbers only")
             return finite(_FLOAT[sign](float(left), float(right)))
-        if sign not in _JOINED.get(kinds, ""):
-            raise ExpressionError(
-                f"has values of different types: {describe(left)} {sign} {describe(right)}"
-            )
-        try:
-            return _FLOAT[sign](left, right)
-        except OverflowError as error:
-            raise NotFiniteError("a part of it is no time that can be told") from error
+        if sign == "+" and kinds in {(str, str), (list, list)}:
+            return left + right
+        raise ExpressionError(
+            f"has values of different types: {describe(left)} {sign} {describe(right)}"
+        )
 
     return compute
 
 
 def negate(value: Any) -> Any:
-    """Return the negative of a number or duration; there is none of a uint."""
+    """Return the negative of a number."""
     if type(value) is int:
         return whole(-value)
-    if type(value) in {float, timedelta}:
+    if type(value) is float:
         return -value
     raise ExpressionError(f"has the negative of {describe(value)}")
 
@@ -177,7 +156,7 @@ _ORDERED: dict[str, Operator] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_ORDERED_TYPES = (bool, str, timedelta, datetime)
+_ORDERED_TYPES = (bool, str)
 
 
 def ordering(sign: str) -> Operator:
@@ -195,7 +174,7 @@ def ordering(sign: str) -> Operator:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Say whether two values are the same; 1, 1u and 1.0 are, also inside lists and maps.
+    """Say whether two values are the same; 1 and 1.0 are, also inside lists and maps.
 
     Raises:
         ExpressionError: they have different types, also inside.
