@@ -7,6 +7,7 @@ are equal, just beside it, and between two such points; first one name by itself
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -264,7 +265,7 @@ def _targets(
         found |= {left, right, now + right - left, now + left - right}
         if left and right:
             found |= {now * right / left, now * left / right}
-    ordered = sorted(float(value) for value in found)
+    ordered = sorted(float(value) for value in found if math.isfinite(value))
     points = [(low + high) / 2 for low, high in pairwise(ordered)]
     for value in ordered:
         step = max(abs(value) * _BESIDE, _LEAST)
