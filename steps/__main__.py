@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from catalog.errors import InputError, NoPlanError, ReadinessError
+from steps.address import PREFIX, open_store
 from steps.aggregate.step import aggregate_step
 from steps.detect.parameters import Parameters
 from steps.detect.step import detect_step
@@ -25,7 +26,6 @@ from steps.evaluate.step import evaluate_step
 from steps.isolate.step import isolate_step
 from steps.parse.step import parse_step
 from steps.run.step import run_step
-from steps.store.address import PREFIX, open_store
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from catalog.errors import InputError, Place
-from steps.detect.nodes import MAX_BYTES, parse_objects, read_objects
+from steps.nodes.files import MAX_BYTES, parse_objects, read_objects
 
 OutputFiles = Annotated[
     list[str],

@@ -11,8 +11,9 @@ from catalog.hardware.platforms import UNKNOWN
 from catalog.hardware.profile import LoadedProfile, Profiles
 from catalog.hardware.profile_model import version_number
 from catalog.workload.machine import Machine
-from steps.detect.facts import PRODUCT_LABEL, Observed
+from steps.detect.facts import Observed
 from steps.documents import Cohort, Exclusion
+from steps.nodes.labels import PRODUCT_LABEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from catalog.workload.machine import GKE_NETWORK, GPU, MIG_RESOURCE
 from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, items, node_software, part
 from steps.detect.sharing import mig, sharing
 from steps.documents import NodeFacts
+from steps.nodes.labels import CORDON_TAINT, PRODUCT_LABEL
 
-CORDON_TAINT = "node.kubernetes.io/unschedulable"
-PRODUCT_LABEL = "nvidia.com/gpu.product"
 PRESENT_LABEL = "nvidia.com/gpu.present"
 ACCELERATOR_LABELS = (
     "cloud.google.com/gke-accelerator",

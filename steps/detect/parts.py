@@ -22,7 +22,7 @@ from catalog.workload.resolve import (
 )
 from catalog.workload.workload import Workload, hardware_of_workload
 from steps.detect.cohorts import CohortPlan
-from steps.detect.facts import CORDON_TAINT, Observed
+from steps.detect.facts import Observed
 from steps.detect.groups import (
     Draft,
     one_by_one,
@@ -33,6 +33,7 @@ from steps.detect.groups import (
 )
 from steps.detect.target import tolerated
 from steps.documents import BarSet, Exclusion
+from steps.nodes.labels import CORDON_TAINT
 
 
 @dataclass(slots=True)

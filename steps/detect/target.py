@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.certification import MatchExpression, TaintSelector, Target
-from steps.detect.facts import CORDON_TAINT, Observed, Taint
+from steps.detect.facts import Observed, Taint
 from steps.documents import Exclusion
+from steps.nodes.labels import CORDON_TAINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from catalog.hardware.platforms import architecture_of
 from catalog.reading.source import Source, read_one, validate
-from steps.detect.nodes import read_objects
 from steps.fleets.fleet_document import (
     FleetDocument,
     NodeSet,
@@ -24,7 +23,6 @@ from steps.fleets.fleet_document import (
     check_words,
 )
 from steps.fleets.node_objects import (
-    PRODUCT,
     address_of,
     cordoned,
     gpus_of,
@@ -40,6 +38,8 @@ from steps.fleets.simulator.faults import Cordon, Fault, LostGpu, NotReady, of_k
 from steps.fleets.simulator.fleet import SimulatedFleet
 from steps.fleets.simulator.machine import Machine
 from steps.jobs.job import Fleet, Job, JobResult
+from steps.nodes.files import read_objects
+from steps.nodes.labels import PRODUCT_LABEL
 
 __all__ = ["Fleet", "Job", "JobResult", "load_fleet"]
 
@@ -109,7 +109,7 @@ def _lasts(fault: Fault) -> bool:
 
 def _machine(node: dict[str, Any], item: NodeSet | None, faults: Sequence[Fault]) -> Machine:
     name = str(node["metadata"]["name"])
-    product = labels_of(node).get(PRODUCT, "")
+    product = labels_of(node).get(PRODUCT_LABEL, "")
     unavailable = None
     if of_kind(faults, Cordon) or (item and item.cordoned):
         unavailable = "were unschedulable"

@@ -12,10 +12,9 @@ from catalog.hardware.platforms import architecture_of
 from catalog.reading.quantity import parse_quantity
 from catalog.reading.source import Source
 from catalog.workload.machine import GPU
-from steps.detect.facts import CORDON_TAINT
 from steps.fleets.fleet_document import NodeSet
+from steps.nodes.labels import CORDON_TAINT, PRODUCT_LABEL
 
-PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 _DOMAIN_LABELS = {
@@ -175,7 +174,7 @@ def _labels(item: NodeSet, name: str) -> dict[str, str]:
         labels |= {
             "nvidia.com/gpu.count": str(item.gpus),
             "nvidia.com/gpu.present": "true",
-            PRODUCT: item.gpu_product,
+            PRODUCT_LABEL: item.gpu_product,
         }
     if item.domain:
         key = _CLIQUE if grace else _DOMAIN_LABELS.get(item.platform, _LEAF)

@@ -7,12 +7,12 @@ import random
 import pytest
 
 from catalog.errors import RecordError
+from steps.address import open_store
 from steps.cluster.api.client import Cluster as Api
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.clean import everything_of
 from steps.cluster.objects.names import GroupNames
 from steps.documents import Plan, Report, RunRecord
-from steps.store.address import open_store
 from tests.builders import ALL_REDUCE, group, plan, record
 from tests.cluster.cluster import Cluster
 from tests.cluster.shell import wait_for

@@ -40,7 +40,7 @@ from catalog.language.cel.kinds import (
     same,
 )
 from catalog.language.cel.literals import read_literal
-from catalog.language.cel.node import MACROS, Env, Node, Run, Scope, Test
+from catalog.language.cel.node import MACROS, Env, Evaluation, Node, Scope, Test
 from catalog.language.cel.operators import (
     DataError,
     arithmetic,
@@ -80,7 +80,9 @@ def _build(tree: Tree, scope: Scope) -> Node:
     return _BUILDERS[tree.data](tree, scope)
 
 
-def _node(tree: Tree, op: str, args: tuple[Node, ...], kind: Kind, run: Run, **more: Any) -> Node:
+def _node(
+    tree: Tree, op: str, args: tuple[Node, ...], kind: Kind, run: Evaluation, **more: Any
+) -> Node:
     start, end = tree.meta.start_pos, tree.meta.end_pos
     return Node(op=op, args=args, kind=kind, run=run, start=start, end=end, **more)
 
@@ -214,7 +216,7 @@ def _operation(tree: Tree, scope: Scope) -> Node:
     return _node(tree, sign, (left, right), kind, lambda env: apply(one(env), other(env)))
 
 
-def _as_double(run: Run) -> Run:
+def _as_double(run: Evaluation) -> Evaluation:
     return lambda env: float(run(env))
 
 

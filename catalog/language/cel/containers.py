@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.errors import ExpressionError
 from catalog.language.cel.data import Reader
-from catalog.language.cel.node import Env, Run, Test
+from catalog.language.cel.node import Env, Evaluation, Test
 from catalog.language.cel.operators import DataError, NoValueError, describe, has_key
 
 
@@ -121,7 +121,7 @@ def chosen(body: Test) -> Macro:
     return run
 
 
-def converted(body: Run, condition: Test | None) -> Macro:
+def converted(body: Evaluation, condition: Test | None) -> Macro:
     """Return ``map``, in its form of two or of three arguments."""
 
     def run(items: list[Any], env: Env, variable: str) -> list[Any]:

@@ -10,7 +10,7 @@ from catalog.language.cel.kinds import Kind
 
 Env = dict[str, Any]
 """Values by name."""
-Run = Callable[[Env], Any]
+Evaluation = Callable[[Env], Any]
 Test = Callable[[Env], bool]
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
@@ -36,7 +36,7 @@ class Node:
     op: str
     args: tuple[Node, ...] = ()
     kind: Kind
-    run: Run
+    run: Evaluation
     start: int
     end: int
     value: Any = None

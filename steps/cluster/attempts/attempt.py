@@ -33,10 +33,10 @@ from steps.cluster.watching.trouble import (
     refusal_code,
 )
 from steps.cluster.watching.watcher import Ended, Look, Watcher, api_failure
-from steps.detect.facts import CORDON_TAINT
 from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
 from steps.jobs.failures import timeout_failure
 from steps.jobs.job import Job, JobResult
+from steps.nodes.labels import CORDON_TAINT
 from steps.parse.secrets import redact
 
 Pod = Mapping[str, Any]

@@ -14,8 +14,8 @@ from typing import Any
 from catalog.hardware.health import CompiledRule
 from steps.cluster.objects.reading import name_of
 from steps.cluster.watching.rules import Rules
-from steps.detect.facts import CORDON_TAINT
 from steps.documents import NodeEvent, RunFailure
+from steps.nodes.labels import CORDON_TAINT
 
 Object = Mapping[str, Any]
 

@@ -19,8 +19,8 @@ from steps.cluster.watching.logs import MAX_LOG_BYTES, LogStream
 from steps.cluster.watching.redaction import without_secrets
 from steps.documents import LogFile, NodeEvent, RunFailure
 from steps.jobs.job import Job, log_name
-from steps.jobs.stall import Progress, StallRules
 from steps.parse.api import ParseContext
+from steps.parse.stall import Progress, StallRules
 
 _LEAST_BYTES = 1024 * 1024
 _FIRST_WORDS = 2.0

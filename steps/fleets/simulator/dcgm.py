@@ -14,7 +14,7 @@ from typing import Any
 from catalog.facts import dcgm
 from steps.fleets.simulator.clock import Script
 from steps.fleets.simulator.faults import Crash, DcgmFailure, Hang, of_kind
-from steps.fleets.simulator.machine import DRIVER, Machine, Run
+from steps.fleets.simulator.machine import DRIVER, Machine, SimulatedRun
 
 VERSIONS = {"dcgm": "4.5.2"}
 
@@ -45,7 +45,7 @@ _NVVS_ERROR = -30
 _NVVS_ISOLATE_ERROR = -51
 
 
-def dcgm_script(run: Run) -> Script:
+def dcgm_script(run: SimulatedRun) -> Script:
     """Return everything that the diagnostic prints when nothing from outside stops it."""
     script = Script("output.json")
     if of_kind(run.faults, Hang):
@@ -76,19 +76,19 @@ def dcgm_script(run: Run) -> Script:
     return script
 
 
-def _level(run: Run) -> int:
+def _level(run: SimulatedRun) -> int:
     asked = run.argv.get("--run") or run.argv.get("-r") or str(run.entry.diag_level or 1)
     return int(asked) if asked in {"1", "2", "3", "4"} else run.entry.diag_level or 1
 
 
-def _duration(run: Run, level: int) -> float:
+def _duration(run: SimulatedRun, level: int) -> float:
     set_by_hand = re.findall(r"test_duration=(\d+)", run.argv.get("-p", ""))
     noise = 1 + run.random("duration").uniform(-0.02, 0.02)
     return _SECONDS[level] * noise + sum(float(seconds) for seconds in set_by_hand)
 
 
 def _document(
-    run: Run, machine: Machine, shown: list[tuple[str, str]], failures: list[DcgmFailure]
+    run: SimulatedRun, machine: Machine, shown: list[tuple[str, str]], failures: list[DcgmFailure]
 ) -> dict[str, Any]:
     headings: dict[str, list[dict[str, Any]]] = {}
     for heading, name in shown:
@@ -115,7 +115,9 @@ def _document(
     }
 
 
-def _test(run: Run, machine: Machine, name: str, faults: list[DcgmFailure]) -> dict[str, Any]:
+def _test(
+    run: SimulatedRun, machine: Machine, name: str, faults: list[DcgmFailure]
+) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     noise = run.random(name)
     for gpu in machine.present:

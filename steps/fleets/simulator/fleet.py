@@ -28,10 +28,10 @@ from steps.fleets.simulator.faults import (
     of_kind,
 )
 from steps.fleets.simulator.kernel import kernel_lines
-from steps.fleets.simulator.machine import DRIVER, Machine, Run
+from steps.fleets.simulator.machine import DRIVER, Machine, SimulatedRun
 from steps.jobs.failures import hardware_failure, timeout_failure
 from steps.jobs.job import Job, JobResult, log_name
-from steps.jobs.stall import StallRules
+from steps.parse.stall import StallRules
 
 DEFAULT_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 """Start of the virtual clock where the fleet file gives none."""
@@ -39,7 +39,7 @@ DEFAULT_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 _SCHEDULING_SECONDS = 300.0
 """How long a gang waits for its nodes before it is given up."""
 
-_TOOLS: dict[Tool, tuple[Callable[[Run], Script], dict[str, str]]] = {
+_TOOLS: dict[Tool, tuple[Callable[[SimulatedRun], Script], dict[str, str]]] = {
     "nccl": (nccl.nccl_script, nccl.VERSIONS),
     "dcgm": (dcgm.dcgm_script, dcgm.VERSIONS),
     "training": (training.training_script, training.VERSIONS),
@@ -97,7 +97,7 @@ class SimulatedFleet:
         if gone:
             message = f"node {gone[0]!r} is not in the cluster"
             return _refused(job, RunFailure(code="INFRA_NODE_GONE", message=message), 0.0)
-        run = Run(
+        run = SimulatedRun(
             job=job,
             entry=find_entry(job.category),
             machines=tuple(self._machines[name] for name in job.group.nodes),
@@ -136,7 +136,7 @@ def _refused(job: Job, failure: RunFailure, seconds: float) -> JobResult:
     return JobResult(record)
 
 
-def _unschedulable(run: Run, fleet_size: int) -> RunFailure | None:
+def _unschedulable(run: SimulatedRun, fleet_size: int) -> RunFailure | None:
     """Return the scheduler's event when a node of the group cannot take its pod."""
     again = run.job.group.purpose == "isolate" or run.job.group.iteration > 1
     taken_out = {
@@ -170,11 +170,11 @@ def _unschedulable(run: Run, fleet_size: int) -> RunFailure | None:
     )
 
 
-def _node_faults(run: Run) -> list[_NodeFault]:
+def _node_faults(run: SimulatedRun) -> list[_NodeFault]:
     return [fault for fault in run.faults if isinstance(fault, _NodeFault)]
 
 
-def _played(run: Run) -> JobResult:
+def _played(run: SimulatedRun) -> JobResult:
     """Play the tool's script until it ends or something stops it."""
     job = run.job
     play, versions = _TOOLS[run.entry.tool]
@@ -210,7 +210,7 @@ def _played(run: Run) -> JobResult:
     return JobResult(record, logs)
 
 
-def _stopped(run: Run, script: Script) -> Script:
+def _stopped(run: SimulatedRun, script: Script) -> Script:
     """Stop the script at its timeout, or before: at a stall, or at what takes a node out."""
     rules = StallRules.of(run.job.workload, run.entry.tool)
     lines = ((at, line.encode()) for at, line in zip(script.times, script.lines, strict=True))
@@ -238,7 +238,7 @@ def _ends_run(fault: _NodeFault) -> bool:
     return not isinstance(fault, XidFault) or fault.takes_out
 
 
-def _events(run: Run, end: float) -> list[NodeEvent]:
+def _events(run: SimulatedRun, end: float) -> list[NodeEvent]:
     """Return the health events up to a moment of the run, earliest first."""
     events = [
         NodeEvent(
@@ -257,7 +257,7 @@ def _events(run: Run, end: float) -> list[NodeEvent]:
     return sorted(events, key=lambda event: event.at)
 
 
-def _words(run: Run, machine: Machine, fault: _NodeFault) -> tuple[str, str, str]:
+def _words(run: SimulatedRun, machine: Machine, fault: _NodeFault) -> tuple[str, str, str]:
     """Return code, source and text of an event."""
     if isinstance(fault, Cordon):
         return fault.code, "node spec", fault.message
@@ -268,7 +268,7 @@ def _words(run: Run, machine: Machine, fault: _NodeFault) -> tuple[str, str, str
     return f"XID_{number}", "kernel log", line.partition("] ")[2]
 
 
-def _kernel_logs(run: Run, end: float) -> dict[str, str]:
+def _kernel_logs(run: SimulatedRun, end: float) -> dict[str, str]:
     lines: dict[str, list[str]] = {}
     faults = [f for f in _node_faults(run) if isinstance(f, LostGpu | XidFault)]
     for fault in sorted(faults, key=lambda f: f.at or 0.0):

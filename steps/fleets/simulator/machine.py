@@ -69,7 +69,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """A job with everything that shapes what it prints.
 
     Attributes:

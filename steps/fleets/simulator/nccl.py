@@ -10,7 +10,7 @@ import math
 
 from steps.fleets.simulator.clock import Script
 from steps.fleets.simulator.faults import CorruptData, Crash, Hang, of_kind
-from steps.fleets.simulator.machine import Run
+from steps.fleets.simulator.machine import SimulatedRun
 from steps.fleets.simulator.nccl_log import NCCL_VERSION, info_lines, line_head, pid_of
 from steps.fleets.simulator.nccl_table import HEADINGS, Row, Sweep, Totals, sweep_of
 from steps.fleets.simulator.physics import collective_curve
@@ -24,7 +24,7 @@ _NOISY_BELOW = 2**20
 """Below this size times are latencies, which vary more; corrupt data shows from it on."""
 
 
-def nccl_script(run: Run) -> Script:
+def nccl_script(run: SimulatedRun) -> Script:
     """Return everything that the run prints when nothing from outside stops it."""
     sweep = sweep_of(run)
     script = Script("output.txt", now=8.0 + 0.1 * run.ranks)
@@ -39,7 +39,7 @@ def nccl_script(run: Run) -> Script:
     return script
 
 
-def _header(run: Run, sweep: Sweep) -> list[str]:
+def _header(run: SimulatedRun, sweep: Sweep) -> list[str]:
     step = f"{sweep.factor}(factor)" if sweep.factor > 1 else "1048576(bytes)"
     lines = [
         f"# nccl-tests version {_TESTS_VERSION} nccl-headers={_NCCL_CODE} "
@@ -60,7 +60,7 @@ def _header(run: Run, sweep: Sweep) -> list[str]:
     return lines
 
 
-def _rows(script: Script, run: Run, sweep: Sweep, totals: Totals) -> bool:
+def _rows(script: Script, run: SimulatedRun, sweep: Sweep, totals: Totals) -> bool:
     """Print the rows; False when a fault ends them before the last."""
     curve = collective_curve(run)
     warmup = sweep.warmup * curve.time_us(sweep.max_bytes) * 1e-6
@@ -84,12 +84,12 @@ def _rows(script: Script, run: Run, sweep: Sweep, totals: Totals) -> bool:
     return True
 
 
-def _first_stop(run: Run) -> Crash | Hang | None:
+def _first_stop(run: SimulatedRun) -> Crash | Hang | None:
     stops: list[Crash | Hang] = [*of_kind(run.faults, Crash), *of_kind(run.faults, Hang)]
     return min(stops, key=lambda fault: fault.after, default=None)
 
 
-def _stop(script: Script, run: Run, sweep: Sweep, fault: Crash | Hang) -> None:
+def _stop(script: Script, run: SimulatedRun, sweep: Sweep, fault: Crash | Hang) -> None:
     if isinstance(fault, Hang):
         script.now = math.inf
     elif len(run.machines) == 1:
@@ -98,7 +98,7 @@ def _stop(script: Script, run: Run, sweep: Sweep, fault: Crash | Hang) -> None:
         _crash_in_group(script, run, sweep, fault)
 
 
-def _crash_alone(script: Script, run: Run, sweep: Sweep, fault: Crash) -> None:
+def _crash_alone(script: Script, run: SimulatedRun, sweep: Sweep, fault: Crash) -> None:
     machine = run.machines[0]
     pid = pid_of(run, run.rank_of(machine.name, fault.gpu), sweep.gpus_per_process)
     script.say(
@@ -109,7 +109,7 @@ def _crash_alone(script: Script, run: Run, sweep: Sweep, fault: Crash) -> None:
     script.fail(2, f"{sweep.program} ended with exit code 2 on {machine.name}")
 
 
-def _crash_in_group(script: Script, run: Run, sweep: Sweep, fault: Crash) -> None:
+def _crash_in_group(script: Script, run: SimulatedRun, sweep: Sweep, fault: Crash) -> None:
     """One process dies; its peers see the connection close, and mpirun names what it saw first."""
     machine = run.first(fault)
     rank = run.rank_of(machine.name, fault.gpu)

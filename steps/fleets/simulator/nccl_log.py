@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from steps.fleets.simulator.machine import SOCKET, Machine, Run
+from steps.fleets.simulator.machine import SOCKET, Machine, SimulatedRun
 
 NCCL_VERSION = "2.28.9+cuda13.0"
 
 
-def pid_of(run: Run, rank: int, gpus_per_process: int = 1) -> int:
+def pid_of(run: SimulatedRun, rank: int, gpus_per_process: int = 1) -> int:
     """Return the process of a rank."""
     machine, _ = run.place(rank)
     first = run.random(f"pid {machine.name}").randrange(300, 9000)
     return first + rank % run.gpus_per_node // gpus_per_process
 
 
-def info_lines(run: Run, gpus_per_process: int = 1) -> Iterator[str]:
+def info_lines(run: SimulatedRun, gpus_per_process: int = 1) -> Iterator[str]:
     """Yield the lines of all ranks."""
     network, first = run.network, run.machines[0]
     communicator = run.random("communicator").getrandbits(63)
@@ -38,14 +38,14 @@ def info_lines(run: Run, gpus_per_process: int = 1) -> Iterator[str]:
         )
 
 
-def line_head(run: Run, rank: int, gpus_per_process: int = 1) -> str:
+def line_head(run: SimulatedRun, rank: int, gpus_per_process: int = 1) -> str:
     """Return the head of NCCL's lines of a rank: host, process, thread, device."""
     machine, _ = run.place(rank)
     pid = pid_of(run, rank, gpus_per_process)
     return f"{machine.name}:{pid}:{pid + 64} [{rank % run.gpus_per_node}]"
 
 
-def _network_lines(run: Run, machine: Machine) -> Iterator[str]:
+def _network_lines(run: SimulatedRun, machine: Machine) -> Iterator[str]:
     network = run.network
     nics = int(run.job.workload.nics_per_node.value or 0) or run.gpus_per_node
     if network == SOCKET:

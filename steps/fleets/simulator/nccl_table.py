@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from catalog.reading.quantity import parse_size
-from steps.fleets.simulator.machine import Run
+from steps.fleets.simulator.machine import SimulatedRun
 from steps.fleets.simulator.physics import bus_factor
 
 HEADINGS = (
@@ -76,7 +76,7 @@ class Sweep:
         return part * self.ranks * element, part
 
 
-def sweep_of(run: Run) -> Sweep:
+def sweep_of(run: SimulatedRun) -> Sweep:
     """Read the settings of a run from its command line; defaults are those of nccl-tests."""
     argv = run.argv
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from catalog.bars.expected import expected_figure
 from catalog.bars.physics import Unknown, physics
 from steps.fleets.simulator.faults import SlowLink, SlowTraining, of_kind
-from steps.fleets.simulator.machine import SOCKET, Run
+from steps.fleets.simulator.machine import SOCKET, SimulatedRun
 
 _REFERENCE_SIZE = 16 * 2**30
 """Published figures are those of messages of about this size, in bytes."""
@@ -61,7 +61,7 @@ class Curve:
         return self.latency_us + self.ramp_us * size / (size + self.half_bytes) + wire
 
 
-def collective_curve(run: Run) -> Curve:
+def collective_curve(run: SimulatedRun) -> Curve:
     """Return how long the collective of a run takes.
 
     A healthy group reaches the published figure for its size at large messages. Nobody is faster
@@ -84,7 +84,7 @@ def collective_curve(run: Run) -> Curve:
     )
 
 
-def _target_gbps(run: Run, *, across: bool) -> float:
+def _target_gbps(run: SimulatedRun, *, across: bool) -> float:
     if across and run.network == SOCKET:
         return _SOCKET_GBPS
     healthy = _healthy_gbps(run)
@@ -94,7 +94,7 @@ def _target_gbps(run: Run, *, across: bool) -> float:
     return min(speeds)
 
 
-def _bound(run: Run, fault: SlowLink, healthy: float) -> float:
+def _bound(run: SimulatedRun, fault: SlowLink, healthy: float) -> float:
     """Return the bus bandwidth that a group with a slow node can have.
 
     In a ring, bus bandwidth is what each node sends and receives in all. In all-to-all it is what
@@ -109,7 +109,7 @@ def _bound(run: Run, fault: SlowLink, healthy: float) -> float:
     return min(rate / run.gpus_per_node / max(outside, 0.1), healthy)
 
 
-def _healthy_gbps(run: Run) -> float:
+def _healthy_gbps(run: SimulatedRun) -> float:
     """Return what a healthy group reaches: what is expected of it, or that of usual hardware."""
     nodes = len(run.machines)
     expected = expected_figure(
@@ -131,7 +131,7 @@ def _healthy_gbps(run: Run) -> float:
     return wire if alltoall else wire * run.gpus_per_node
 
 
-def training_tflops(run: Run) -> float:
+def training_tflops(run: SimulatedRun) -> float:
     """Return TFLOP/s per GPU of a training run; the slowest node sets the pace of all."""
     hardware = run.job.hardware
     expected = expected_figure(

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from steps.fleets.simulator.clock import Script
 from steps.fleets.simulator.faults import Crash, Hang, NanLoss, of_kind
-from steps.fleets.simulator.machine import Run
+from steps.fleets.simulator.machine import SimulatedRun
 from steps.fleets.simulator.nccl_log import NCCL_VERSION, info_lines, pid_of
 from steps.fleets.simulator.physics import training_tflops
 
@@ -56,7 +56,7 @@ class _Model:
         return float(per_token * self.sequence * self.batch)
 
 
-def training_script(run: Run) -> Script:
+def training_script(run: SimulatedRun) -> Script:
     """Return everything that the run prints when nothing from outside stops it."""
     model = _model_of(run)
     script = Script(_FILE, now=_STARTUP_SECONDS)
@@ -91,7 +91,7 @@ def training_script(run: Run) -> Script:
     return script
 
 
-def _model_of(run: Run) -> _Model:
+def _model_of(run: SimulatedRun) -> _Model:
     def number(flag: str, default: int) -> int:
         text = run.argv.get(flag, "")
         return int(text) if text.isdigit() else default
@@ -113,7 +113,7 @@ def _model_of(run: Run) -> _Model:
     )
 
 
-def _opening(script: Script, run: Run, model: _Model) -> None:
+def _opening(script: Script, run: SimulatedRun, model: _Model) -> None:
     parallel = model.tensor_parallel
     script.say(
         f"using world size: {run.ranks}, data-parallel size: {max(1, run.ranks // parallel)}, "
@@ -128,7 +128,7 @@ def _opening(script: Script, run: Run, model: _Model) -> None:
     script.say(f"[before the start of training step] datetime: {_clock(script, run)} ")
 
 
-def _step(run: Run, model: _Model, step: int, elapsed: float, noise: random.Random) -> str:
+def _step(run: SimulatedRun, model: _Model, step: int, elapsed: float, noise: random.Random) -> str:
     tflops = model.flops_per_step / elapsed / run.ranks / 1e12
     loss = math.log(model.vocabulary) - _FINAL_LOSS_DROP * (1 - math.exp(-step / 20))
     return (
@@ -144,11 +144,11 @@ def _step(run: Run, model: _Model, step: int, elapsed: float, noise: random.Rand
     )
 
 
-def _clock(script: Script, run: Run) -> str:
+def _clock(script: Script, run: SimulatedRun) -> str:
     return (run.job.start + timedelta(seconds=script.now)).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _crash(script: Script, run: Run, fault: Crash) -> None:
+def _crash(script: Script, run: SimulatedRun, fault: Crash) -> None:
     machine = run.first(fault)
     rank = run.rank_of(machine.name, fault.gpu)
     error = "torch.AcceleratorError: CUDA error: unspecified launch failure"
@@ -156,7 +156,7 @@ def _crash(script: Script, run: Run, fault: Crash) -> None:
     _agent(script, run, rank, 1)
 
 
-def _not_a_number(script: Script, run: Run, fault: NanLoss, step: int) -> None:
+def _not_a_number(script: Script, run: SimulatedRun, fault: NanLoss, step: int) -> None:
     machine = run.first(fault)
     rank = run.rank_of(machine.name, fault.gpu)
     _, gpu = run.place(rank)
@@ -168,7 +168,7 @@ def _not_a_number(script: Script, run: Run, fault: NanLoss, step: int) -> None:
     _agent(script, run, rank, 1)
 
 
-def _hang(script: Script, run: Run, model: _Model, fault: Hang, step: int) -> None:
+def _hang(script: Script, run: SimulatedRun, model: _Model, fault: Hang, step: int) -> None:
     """The watchdog of every rank that still waits reports; the ranks that hang do not."""
     silent = {
         run.rank_of(machine.name, gpu)
@@ -204,7 +204,7 @@ def _traceback(rank: int, error: str) -> Iterator[str]:
     yield f"{head} {error}"
 
 
-def _agent(script: Script, run: Run, rank: int, exit_code: int) -> None:
+def _agent(script: Script, run: SimulatedRun, rank: int, exit_code: int) -> None:
     """Print the summary of torchrun and end the run."""
     machine, _ = run.place(rank)
     local = rank % run.gpus_per_node

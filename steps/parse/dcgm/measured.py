@@ -13,7 +13,7 @@ from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.collect import Findings
 from steps.parse.dcgm.coverage import check_coverage, places
-from steps.parse.dcgm.judge import Judge, distribute
+from steps.parse.dcgm.policy import Policy, distribute
 from steps.parse.dcgm.results import Complaint, DiagnosticRun, TestResult
 from steps.parse.secrets import redact
 from steps.parse.sightings import MAX_TEXT
@@ -25,7 +25,7 @@ BANDWIDTHS = {
 
 
 @dataclass(slots=True)
-class _Judged:
+class _Weighed:
     """One result of one GPU, with what it does to a verdict."""
 
     result: TestResult
@@ -39,15 +39,15 @@ class _Judged:
 
 
 def to_part(run: DiagnosticRun, context: ParseContext) -> Part:
-    """Judge everything that was read of one output."""
+    """Weigh everything that was read of one output."""
     findings = Findings(run.file, context.node)
-    judge = Judge(findings, context, run.versions.get("dcgm"))
-    judged = [
-        _Judged(single, judge.judge(single))
+    policy = Policy(findings, context, run.versions.get("dcgm"))
+    weighed = [
+        _Weighed(single, policy.weigh(single))
         for result in _without_summaries(run.results)
         for single in distribute(result)
     ]
-    _summaries(run.results, judged, findings)
+    _summaries(run.results, weighed, findings)
     _schema(run, findings)
     _gave_up(run, findings)
     _links(run, findings, context)
@@ -57,15 +57,15 @@ def to_part(run: DiagnosticRun, context: ParseContext) -> Part:
         findings.add("DCGM_INFO_TRUNCATED", Effect.NOTE, run.infos_cut)
     if run.runs > 1:
         findings.add("MULTIPLE_RUNS", Effect.NOTE, f"the output holds {run.runs} runs")
-    _exit_code(run, judged, findings, context)
+    _exit_code(run, weighed, findings, context)
     return Part(
         mode=run.mode,
         claimed=run.claimed,
         tool=run.tool,
         operation="mndiag" if run.multi_node else "diag",
         completeness=_completeness(run),
-        figures=_figures(run, judged, judge),
-        rows=[_row(item) for item in judged],
+        figures=_figures(run, weighed, policy),
+        rows=[_row(item) for item in weighed],
         findings=findings.finish(),
         versions=run.versions,
         facts=run.facts,
@@ -102,10 +102,10 @@ def _links(run: DiagnosticRun, findings: Findings, context: ParseContext) -> Non
         )
 
 
-def _summaries(results: list[TestResult], judged: list[_Judged], findings: Findings) -> None:
+def _summaries(results: list[TestResult], weighed: list[_Weighed], findings: Findings) -> None:
     """Find tests that fail as a whole although none of their results does."""
     own: dict[str, set[str]] = defaultdict(set)
-    for item in judged:
+    for item in weighed:
         own[words.canonical(item.result.test)].add(item.result.status)
     for result in results:
         name = words.canonical(result.test)
@@ -176,7 +176,7 @@ def runtime_code(text: str) -> str:
 
 
 def _exit_code(
-    run: DiagnosticRun, judged: list[_Judged], findings: Findings, context: ParseContext
+    run: DiagnosticRun, weighed: list[_Weighed], findings: Findings, context: ParseContext
 ) -> None:
     """Compare the exit code with the results: neither may hide what the other says."""
     code = dcgm.return_code(context.exit_code)
@@ -184,7 +184,7 @@ def _exit_code(
         return
     says = f"exit code {context.exit_code} is DCGM status {code.code} ({code.name}): {code.says}"
     run.facts["exitCode"] = says
-    if not any(item.result.status in {"fail", "unknown"} for item in judged) and run.results:
+    if not any(item.result.status in {"fail", "unknown"} for item in weighed) and run.results:
         findings.add("DCGM_INCONSISTENT", Effect.INCONCLUSIVE, f"no result fails, but {says}")
 
 
@@ -200,7 +200,7 @@ def _completeness(run: DiagnosticRun) -> Completeness | None:
     return Completeness.COMPLETE if run.results else Completeness.EMPTY
 
 
-def _row(item: _Judged) -> DiagnosticRow:
+def _row(item: _Weighed) -> DiagnosticRow:
     result = item.result
     texts = [*(complaint.text for complaint in result.complaints), *result.infos]
     if result.host:
@@ -232,17 +232,17 @@ def count(name: str, number: int, says: str) -> dict[str, Figure]:
     return {name: Figure(value=number, unit="count", says=says)}
 
 
-def _figures(run: DiagnosticRun, judged: list[_Judged], judge: Judge) -> dict[str, Figure]:
-    if not judged or not run.whole_run:
+def _figures(run: DiagnosticRun, weighed: list[_Weighed], policy: Policy) -> dict[str, Figure]:
+    if not weighed or not run.whole_run:
         return {}
     statuses: dict[str, set[str]] = defaultdict(set)
-    for item in judged:
+    for item in weighed:
         statuses[words.canonical(item.result.test)].add(item.status)
     figures = count_tests(statuses.values())
     seen = places(run.results) | run.entities
     if seen and run.lists_all:
         figures |= count("gpusSeen", len(seen), "GPUs with a result or in the list of the tool")
-    figures |= count("gpusFailed", len(judge.failed_gpus), "GPUs that a Fail blames")
+    figures |= count("gpusFailed", len(policy.failed_gpus), "GPUs that a Fail blames")
     for name, words_ in BANDWIDTHS.items():
         values = [
             value

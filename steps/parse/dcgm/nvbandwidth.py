@@ -279,7 +279,7 @@ def _to_part(run: _Run, context: ParseContext) -> Part:
         findings.add("NVBANDWIDTH_ERROR", Effect.INCONCLUSIVE, text, text=text, line=line)
     rows = [row for case in run.cases for row in _rows(run, case)]
     for case in run.cases:
-        _judge(case, findings)
+        _weigh(case, findings)
     if run.cut_off:
         findings.add(
             "LOG_TRUNCATED", Effect.INCONCLUSIVE, run.cut_off, text=run.cut_off, line=run.last_line
@@ -302,7 +302,7 @@ def _to_part(run: _Run, context: ParseContext) -> Part:
     )
 
 
-def _judge(case: _Case, findings: Findings) -> None:
+def _weigh(case: _Case, findings: Findings) -> None:
     said = f"{case.name}: {case.word or case.status}"
     if case.status == "fail":
         why = f": {case.why}" if case.why else ""

@@ -202,12 +202,12 @@ class _Reader:
                 )
             )
 
-    def _figures(self, judged: dict[str, Figure], failed: int) -> dict[str, Figure]:
+    def _figures(self, weighed: dict[str, Figure], failed: int) -> dict[str, Figure]:
         figures: dict[str, Figure] = {}
         for key, value in (self._counts or {}).items():
             figures |= count(_COUNTS[key], value, "results, as the tool counts them")
         # A Fail that is excused counts as a warning here too.
-        rows_failed = judged.get("testsFailed")
+        rows_failed = weighed.get("testsFailed")
         if failed and rows_failed and rows_failed.value == 0:
             counts = self._counts or {}
             rest = max(0, counts.get("failed", 0) - failed)

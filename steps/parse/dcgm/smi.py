@@ -199,7 +199,7 @@ class NvidiaSmiScanner:
         if field is None:
             self._path.append((indent, found["name"]))
         else:
-            self._judge(line, field["name"], field["value"].strip())
+            self._weigh(line, field["name"], field["value"].strip())
         return True
 
     def _top(self, line: Line, text: str) -> bool:
@@ -214,7 +214,7 @@ class NvidiaSmiScanner:
             return True
         return False
 
-    def _judge(self, line: Line, name: str, value: str) -> None:
+    def _weigh(self, line: Line, name: str, value: str) -> None:
         section = [heading for _, heading in self._path]
         yes = value.lower() == "yes"
         if name.startswith("Pending") and yes and "Remapped Rows" in section:

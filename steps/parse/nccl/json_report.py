@@ -16,10 +16,10 @@ from steps.documents.measurements import Row
 from steps.parse.api import ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.nccl import rccl
+from steps.parse.nccl.conclude import Concluder
 from steps.parse.nccl.header import Average, Bounds, Config, read_operation, version_name
-from steps.parse.nccl.judge import Judge
 from steps.parse.nccl.layout import Ranks
-from steps.parse.nccl.runs import Run
+from steps.parse.nccl.runs import ToolRun
 from steps.parse.nccl.structured import is_structured, structured_run
 from steps.parse.nccl.table import TableRow
 from steps.parse.nccl.values import as_float, as_int, as_text
@@ -84,7 +84,7 @@ def _records(
         run.bounds = None
     texts = {number: json.dumps(dict(record)) for number, record in enumerate(data, 1)}
     count = rccl.rank_count(data)
-    part = _judged(run, Ranks(count=count), texts, name, context)
+    part = _concluded(run, Ranks(count=count), texts, name, context)
     part.claimed = max(text.count("\n") + 1, len(data))
     if count is not None:
         part.facts["ranks"] = str(count)
@@ -97,15 +97,15 @@ def _structured(
     run = structured_run(data)
     if cut_off:
         run.bounds = None
-    part = _judged(run, Ranks(), {}, name, context)
+    part = _concluded(run, Ranks(), {}, name, context)
     part.claimed = text.count("\n") + 1
     version = as_text(data.get("version"))
     part.versions = {"nccl": version} if version else {}
     return part
 
 
-def _judged(
-    run: Run,
+def _concluded(
+    run: ToolRun,
     ranks: Ranks,
     texts: dict[int, str],
     name: str,
@@ -113,17 +113,19 @@ def _judged(
     *,
     aborted: bool = False,
 ) -> Part:
-    judged = Judge(name, context, texts, numbered=False).judge([run], aborted=aborted, ranks=ranks)
+    concluded = Concluder(name, context, texts, numbered=False).conclude(
+        [run], aborted=aborted, ranks=ranks
+    )
     return Part(
         mode=ReadMode.NCCL_JSON,
-        tool=f"{judged.operation}_perf" if judged.operation else "nccl-tests",
-        operation=judged.operation,
-        completeness=judged.completeness,
-        figures=judged.figures,
-        rows=[_without_line(row) for row in judged.rows],
-        findings=judged.findings,
+        tool=f"{concluded.operation}_perf" if concluded.operation else "nccl-tests",
+        operation=concluded.operation,
+        completeness=concluded.completeness,
+        figures=concluded.figures,
+        rows=[_without_line(row) for row in concluded.rows],
+        findings=concluded.findings,
         ranks=list(ranks.devices),
-        facts=judged.facts,
+        facts=concluded.facts,
     )
 
 
@@ -144,7 +146,7 @@ class _Report:
         rows = [row for row in self.data["results"] if isinstance(row, Mapping)]
         if cut_off and rows and not {"out_of_place", "in_place"} <= rows[-1].keys():
             rows.pop()  # half a row
-        run = Run(
+        run = ToolRun(
             document=True,
             operation=self._operation(),
             config=self._config(),
@@ -154,7 +156,7 @@ class _Report:
         )
         errors = [str(item) for item in _list(self.data.get("errors")) if str(item).strip()]
         texts = {number: json.dumps(row)[:500] for number, row in enumerate(rows, 1)}
-        part = _judged(
+        part = _concluded(
             run,
             Ranks(devices=self._ranks()),
             texts,

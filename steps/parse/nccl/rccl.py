@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from steps.documents import NcclRow
 from steps.parse.api import Line
 from steps.parse.nccl.header import OPERATIONS, Bounds
-from steps.parse.nccl.runs import Run
+from steps.parse.nccl.runs import ToolRun
 from steps.parse.nccl.table import TableRow
 from steps.parse.nccl.values import as_float, as_int, as_text
 
@@ -69,7 +69,7 @@ class CsvTable:
         return True
 
 
-def run_of(records: Sequence[Record]) -> Run:
+def run_of(records: Sequence[Record]) -> ToolRun:
     """Return the run that the records describe; the two placements of a size become one row."""
     rows: dict[tuple[object, ...], _Placements] = {}
     for number, record in enumerate(records, 1):
@@ -83,7 +83,7 @@ def run_of(records: Sequence[Record]) -> Run:
             key, _Placements(cycle, size, as_int(low.get("line")) or number)
         )
         placements.sides["in" if as_int(low.get("inplace")) else "out"] = low
-    run = Run(document=True)
+    run = ToolRun(document=True)
     for placements in rows.values():
         run.operation = run.operation or placements.operation()
         run.cycle_starts[len(run.rows)] = placements.cycle + 1

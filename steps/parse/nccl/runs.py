@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
+class ToolRun:
     """One run of a test program.
 
     Attributes:
@@ -131,7 +131,7 @@ def processes(events: Iterable[Event]) -> int:
     return max(most, len(ranks))
 
 
-def split_runs(events: Sequence[Event]) -> list[Run]:
+def split_runs(events: Sequence[Event]) -> list[ToolRun]:
     """Return the runs in order; processes that print tables side by side are told apart."""
     writers = {event.writer for event in events if isinstance(event.what, TableRow)}
     if len(writers) <= 1:
@@ -143,16 +143,16 @@ def split_runs(events: Sequence[Event]) -> list[Run]:
     ]
 
 
-def _runs(events: Iterable[Event], writer: str | None) -> list[Run]:
-    runs: list[Run] = []
-    run = Run(writer)
+def _runs(events: Iterable[Event], writer: str | None) -> list[ToolRun]:
+    runs: list[ToolRun] = []
+    run = ToolRun(writer)
     touched = False
     for event in events:
         what = event.what
         if _opens(what, run):
             if touched:
                 runs.append(run)
-            run = Run(writer)
+            run = ToolRun(writer)
         run.start = run.start or event.line
         touched = True
         _add(run, what)
@@ -166,7 +166,7 @@ def _runs(events: Iterable[Event], writer: str | None) -> list[Run]:
     ]
 
 
-def _opens(what: object, run: Run) -> bool:
+def _opens(what: object, run: ToolRun) -> bool:
     """Whether this line begins another run than the present one."""
     if isinstance(what, Config):
         return bool(run.rows or run.bounds or run.config)
@@ -177,7 +177,7 @@ def _opens(what: object, run: Run) -> bool:
     return isinstance(what, Bounds) and run.bounds is not None
 
 
-def _add(run: Run, what: TableRow | Mark | HeadingLine) -> None:
+def _add(run: ToolRun, what: TableRow | Mark | HeadingLine) -> None:
     match what:
         case TableRow():
             run.rows.append(what)
@@ -214,7 +214,7 @@ class Sweeps(NamedTuple):
     disordered: list[int]
 
 
-def number_cycles(run: Run) -> Sweeps:
+def number_cycles(run: ToolRun) -> Sweeps:
     """Tell the sweeps of -N apart: the sizes begin anew."""
     rows: list[TableRow] = []
     repeated: list[int] = []
@@ -251,7 +251,7 @@ class Hole(NamedTuple):
     before: int
 
 
-def missing_sizes(run: Run) -> list[Hole]:
+def missing_sizes(run: ToolRun) -> list[Hole]:
     """Return where a sweep lacks rows between its smallest and its largest size.
 
     Sizes are rounded down to what divides by the ranks, small ones down to 0; a hole is where at

@@ -9,6 +9,7 @@ from steps.documents import Completeness, Figure, Finding, RankPlace, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding, made_up_for
 from steps.parse.nccl import rccl
+from steps.parse.nccl.conclude import Concluder, Conclusion
 from steps.parse.nccl.failures import Failures
 from steps.parse.nccl.header import (
     Average,
@@ -20,7 +21,6 @@ from steps.parse.nccl.header import (
     read_rank,
     read_versions,
 )
-from steps.parse.nccl.judge import Judge, Judged
 from steps.parse.nccl.layout import Ranks
 from steps.parse.nccl.runs import Event, HeadingLine, processes, split_runs
 from steps.parse.nccl.table import Layout, TableRow, read_heading, read_row
@@ -186,28 +186,28 @@ class NcclScanner:
             versions=self._transport.versions | self._versions,
             facts=self._transport.summary(),
         )
-        judged = Judged(Completeness.EMPTY)
+        concluded = Conclusion(Completeness.EMPTY)
         if part.claimed:
-            judged = Judge(self.file, context, self._texts).judge(
+            concluded = Concluder(self.file, context, self._texts).conclude(
                 runs, aborted=self._failures.aborted, ranks=ranks
             )
-            part.operation = judged.operation
-            part.tool = f"{judged.operation}_perf" if judged.operation else "nccl-tests"
-            part.completeness = judged.completeness
-            part.figures = judged.figures
+            part.operation = concluded.operation
+            part.tool = f"{concluded.operation}_perf" if concluded.operation else "nccl-tests"
+            part.completeness = concluded.completeness
+            part.figures = concluded.figures
             hosts = self._transport.fabric_hosts(context)
             if part.figures and hosts is not None:
                 part.figures["fabricHostCount"] = Figure(value=hosts, unit="count")
-            part.rows = judged.rows
-            part.facts |= judged.facts
-            part.findings = judged.findings
+            part.rows = concluded.rows
+            part.facts |= concluded.facts
+            part.findings = concluded.findings
             if (count := processes(self._events)) > 1:
                 part.findings.append(_apart(count))
         failures = self._failures.findings(context, self._transport.addresses)
         if part.completeness is Completeness.COMPLETE:
-            part.start = judged.start
+            part.start = concluded.start
             failures = [
-                made_up_for(item, judged.start) if item.code in _EARLIER else item
+                made_up_for(item, concluded.start) if item.code in _EARLIER else item
                 for item in failures
             ]
         if part.completeness is not Completeness.COMPLETE and not failures:

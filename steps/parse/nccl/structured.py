@@ -12,7 +12,7 @@ from typing import Any
 
 from steps.documents import NcclRow
 from steps.parse.nccl.header import Bounds
-from steps.parse.nccl.runs import Run
+from steps.parse.nccl.runs import ToolRun
 from steps.parse.nccl.table import TableRow
 from steps.parse.nccl.values import as_float, as_int, as_text
 
@@ -24,10 +24,10 @@ def is_structured(data: object) -> bool:
     )
 
 
-def structured_run(data: Mapping[str, Any]) -> Run:
+def structured_run(data: Mapping[str, Any]) -> ToolRun:
     """Return the run; it has no closing line, so the closed document is what closes it."""
     rows = [_row(size, record, n) for n, (size, record) in enumerate(_records(data), 1)]
-    run = Run(rows=rows, document=True)
+    run = ToolRun(rows=rows, document=True)
     wrong = sum(int(entry.row.out_wrong or 0) for entry in run.rows if _countable(entry))
     run.bounds = Bounds(wrong, okay=wrong == 0)
     return run

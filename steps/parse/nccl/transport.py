@@ -212,7 +212,7 @@ class Transport:
         )
 
     def findings(self, context: ParseContext, header_nodes: Iterable[str]) -> list[Finding]:
-        """Judge the network against what the platform should have."""
+        """Compare the network with what the platform should have."""
         found = [*self._fallback(context, set(header_nodes)), *self._nic_missing(context)]
         for code, proof in self._notes.items():
             if code == "NCCL_NVLS_IN_USE" and self._nvls_off:

@@ -44,7 +44,7 @@ def possible(tflops: float | None) -> bool:
 
 
 def throughput(log: StepLog) -> Throughput:
-    """Judge the printed TFLOP/s per GPU of the steps after warm-up."""
+    """Read the printed TFLOP/s per GPU of the steps after warm-up."""
     steps = _counted(log)
     printed = [s.line.tflops for s in steps if s.line.tflops is not None]
     values = [value for value in printed if possible(value)]

@@ -1,4 +1,4 @@
-"""Judges the runs of one output: which one counts, how complete it is, what its rows prove."""
+"""What the runs of one output come to: which one counts, how whole it is, what its rows prove."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from steps.parse.findings import finding
 from steps.parse.nccl.figures import MAX_GBPS, by_size, compute, greatest_dip, without_nonsense
 from steps.parse.nccl.layout import Ranks, check_ranks
 from steps.parse.nccl.operation import NO_IN_PLACE, bus_factor, from_columns, of_category
-from steps.parse.nccl.runs import Run, missing_sizes, number_cycles
+from steps.parse.nccl.runs import ToolRun, missing_sizes, number_cycles
 from steps.parse.nccl.sizes import reaches, size_name
 from steps.parse.nccl.table import TableRow
 from steps.parse.sightings import evidence
@@ -30,7 +30,7 @@ SHOWN_HOLES = 4
 
 
 @dataclass(slots=True)
-class Judged:
+class Conclusion:
     """What the runs of an output come to.
 
     Attributes:
@@ -46,8 +46,8 @@ class Judged:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-class Judge:
-    """Turns runs into a judgement.
+class Concluder:
+    """Draws a conclusion from runs.
 
     Args:
         file: name of the output.
@@ -64,11 +64,11 @@ class Judge:
         self.texts = texts
         self.numbered = numbered
 
-    def judge(self, runs: Sequence[Run], *, aborted: bool, ranks: Ranks) -> Judged:
-        """Choose the run that counts and judge it."""
+    def conclude(self, runs: Sequence[ToolRun], *, aborted: bool, ranks: Ranks) -> Conclusion:
+        """Choose the run that counts and say what it comes to."""
         run, note = self._choose(runs)
         completeness = self._completeness(runs, run, aborted=aborted)
-        result = Judged(completeness)
+        result = Conclusion(completeness)
         if note:
             result.findings.append(note)
         if run is None:
@@ -89,7 +89,7 @@ class Judge:
         self._facts(run, result)
         return result
 
-    def _choose(self, runs: Sequence[Run]) -> tuple[Run | None, Finding | None]:
+    def _choose(self, runs: Sequence[ToolRun]) -> tuple[ToolRun | None, Finding | None]:
         """Return the run that counts: the slowest complete one, else the last.
 
         A complete run after one that was cut off is a second attempt that worked, as retries are
@@ -123,14 +123,16 @@ class Judge:
         )
 
     @staticmethod
-    def _completeness(runs: Sequence[Run], run: Run | None, *, aborted: bool) -> Completeness:
+    def _completeness(
+        runs: Sequence[ToolRun], run: ToolRun | None, *, aborted: bool
+    ) -> Completeness:
         # the last run of every process must be whole, or the output ends in the middle of something
         last = {item.writer: item for item in runs}
         if run and run.complete and all(item.complete for item in last.values()):
             return Completeness.COMPLETE
         return Completeness.ABORTED if aborted else Completeness.CUT_OFF
 
-    def _rows(self, run: Run, result: Judged) -> None:
+    def _rows(self, run: ToolRun, result: Conclusion) -> None:
         sweeps = number_cycles(run)
         rows: list[NcclRow] = []
         bad: list[tuple[NcclRow, list[str]]] = []
@@ -174,7 +176,7 @@ class Judge:
                 )
             )
 
-    def _closing(self, runs: Sequence[Run], run: Run, result: Judged) -> None:
+    def _closing(self, runs: Sequence[ToolRun], run: ToolRun, result: Conclusion) -> None:
         if not run.rows:
             result.findings.append(finding("NO_RESULT_ROWS", "the output has no result rows"))
         wanted = of_category(self.context.category)
@@ -218,7 +220,7 @@ class Judge:
             )
         )
 
-    def _validation(self, run: Run, result: Judged) -> None:
+    def _validation(self, run: ToolRun, result: Conclusion) -> None:
         failed = bool(run.bounds and not run.bounds.okay)
         switched_off = bool(run.config and run.config.validation == 0)
         if switched_off or not any(entry.checked for entry in run.rows):
@@ -252,7 +254,7 @@ class Judge:
             )
 
     @staticmethod
-    def _wrong(run: Run, operation: str | None) -> tuple[int, list[TableRow]]:
+    def _wrong(run: ToolRun, operation: str | None) -> tuple[int, list[TableRow]]:
         """Return the number of wrong values and the rows that have some."""
         total = 0
         bad = []
@@ -271,7 +273,7 @@ class Judge:
                 bad.append(entry)
         return total, bad
 
-    def _average(self, run: Run, result: Judged) -> None:
+    def _average(self, run: ToolRun, result: Conclusion) -> None:
         recomputed = result.figures.get("recomputedAvgBusBandwidthGBps")
         printed = run.average
         if (
@@ -310,7 +312,7 @@ class Judge:
                 )
             )
 
-    def _dip(self, run: Run, result: Judged) -> None:
+    def _dip(self, run: ToolRun, result: Conclusion) -> None:
         rows = [entry.row for entry in run.rows]
         dip = greatest_dip(by_size(rows, lambda row: row.out_bus_gbps, slowest=min))
         if dip.part >= DIP:
@@ -323,7 +325,7 @@ class Judge:
                 )
             )
 
-    def _factor(self, run: Run, ranks: Ranks, result: Judged) -> None:
+    def _factor(self, run: ToolRun, ranks: Ranks, result: Conclusion) -> None:
         """Find rows whose busbw is not what algbw and the number of ranks make of it."""
         factor = bus_factor(result.operation, ranks.sure_size)
         if factor is None:
@@ -345,7 +347,7 @@ class Judge:
                 )
             )
 
-    def _holes(self, run: Run, result: Judged) -> None:
+    def _holes(self, run: ToolRun, result: Conclusion) -> None:
         if run.left_out or not (missing := missing_sizes(run)):
             return
         says = "; ".join(
@@ -362,7 +364,7 @@ class Judge:
             )
         )
 
-    def _facts(self, run: Run, result: Judged) -> None:
+    def _facts(self, run: ToolRun, result: Conclusion) -> None:
         if run.config:
             result.facts["minBytes"] = str(run.config.min_bytes)
             result.facts["maxBytes"] = str(run.config.max_bytes)
@@ -385,7 +387,7 @@ class Judge:
         return [self._proof(number) for number in found[-1:]]
 
 
-def _speed(run: Run) -> float:
+def _speed(run: ToolRun) -> float:
     """Return what makes a run slow: its bandwidth at the largest size."""
     largest = max(entry.row.size_bytes for entry in run.rows)
     speeds = [

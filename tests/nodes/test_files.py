@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from catalog.errors import InputError
-from steps.detect.nodes import read_objects
+from steps.nodes.files import read_objects
 from tests.detect.build import fleet
 
 

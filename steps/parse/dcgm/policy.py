@@ -22,7 +22,7 @@ _UNINFORMATIVE = frozenset({0, 1, 2})
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Meaning:
     """What a complaint means.
 
     Attributes:
@@ -51,7 +51,7 @@ class Judgement:
         return self.error.detail if self.error else None
 
 
-def read(complaint: Complaint, version: str | None = None) -> Judgement:
+def read(complaint: Complaint, version: str | None = None) -> Meaning:
     """Classify a complaint by its id, else by its wording."""
     error = dcgm.errors().get(complaint.error_id) if complaint.error_id is not None else None
     if error is None or error.id in _UNINFORMATIVE:
@@ -66,7 +66,7 @@ def read(complaint: Complaint, version: str | None = None) -> Judgement:
     if severity is None and error:
         severity = error.severity_in(version)
     zero = words.lasts_zero_seconds(complaint.text)
-    return Judgement(
+    return Meaning(
         reading=Reading.THERMAL if zero else reading,
         error=error,
         severity=severity,
@@ -140,7 +140,7 @@ def _about(complaint: Complaint, gpu: int) -> Complaint:
     return replace(complaint, text="., ".join(own) or complaint.text)
 
 
-class Judge:
+class Policy:
     """Turns results into findings.
 
     Attributes:
@@ -154,7 +154,7 @@ class Judge:
         self._version = version
         self._gravest = Effect.NOTE
 
-    def judge(self, result: TestResult) -> Effect:
+    def weigh(self, result: TestResult) -> Effect:
         """Add what a result of one GPU, or of the node, says; return the gravest effect of it.
 
         A Fail whose gravest effect is a note or a warning is excused: it speaks of nothing that
@@ -181,35 +181,35 @@ class Judge:
         test = dcgm.tests().get(result.test)
         reading = (test.reading if test else None) or Reading.HARDWARE
         text = f"{result.test}: {result.word or result.status}"
-        self._by_reading(result, Complaint(text=text, line=result.line), Judgement(reading))
+        self._by_reading(result, Complaint(text=text, line=result.line), Meaning(reading))
 
     def _complained(self, result: TestResult, complaint: Complaint) -> None:
         self._by_reading(result, complaint, read(complaint, self._version))
 
-    def _by_reading(self, result: TestResult, complaint: Complaint, judged: Judgement) -> None:
-        """Judge one error of a Fail or a Warn."""
+    def _by_reading(self, result: TestResult, complaint: Complaint, meaning: Meaning) -> None:
+        """Weigh one error of a Fail or a Warn."""
         settings = Effect.INCONCLUSIVE if result.status == "fail" else Effect.WARN
-        match judged.reading:
+        match meaning.reading:
             case Reading.CONFIGURATION:
                 self._add(result, complaint, "DCGM_CONFIG", settings)
             case Reading.BUSY:
                 self._busy(result, complaint)
             case Reading.ABORTED | Reading.TIMEOUT:
-                code = "DCGM_TIMEOUT" if judged.reading is Reading.TIMEOUT else "DCGM_DID_NOT_RUN"
+                code = "DCGM_TIMEOUT" if meaning.reading is Reading.TIMEOUT else "DCGM_DID_NOT_RUN"
                 self._add(result, complaint, code, Effect.INCONCLUSIVE)
             case Reading.IMEX if not self._context.multi_node_nvlink:
                 # Without NVLink across nodes nothing uses IMEX, and it stays idle.
                 self._add(result, complaint, "DCGM_CONFIG", Effect.NOTE)
             case Reading.NVLINK if self._context.nvlink is False:
                 self._add(result, complaint, "DCGM_CONFIG", Effect.WARN)
-            case Reading.THERMAL if judged.zero:
-                self._named(result, complaint, judged, Effect.NOTE, prefix="DCGM_WARN_")
-            case Reading.XID if not judged.proving_xids:
-                self._named(result, complaint, judged, Effect.INCONCLUSIVE)
+            case Reading.THERMAL if meaning.zero:
+                self._named(result, complaint, meaning, Effect.NOTE, prefix="DCGM_WARN_")
+            case Reading.XID if not meaning.proving_xids:
+                self._named(result, complaint, meaning, Effect.INCONCLUSIVE)
             case Reading.SOFTWARE:
-                self._named(result, complaint, judged, Effect.INCONCLUSIVE)
+                self._named(result, complaint, meaning, Effect.INCONCLUSIVE)
             case _:
-                self._named(result, complaint, judged, Effect.FAIL)
+                self._named(result, complaint, meaning, Effect.FAIL)
 
     def _busy(self, result: TestResult, complaint: Complaint) -> None:
         test = dcgm.tests().get(result.test)
@@ -222,7 +222,7 @@ class Judge:
         self,
         result: TestResult,
         complaint: Complaint,
-        judged: Judgement,
+        meaning: Meaning,
         effect: Effect,
         prefix: str = "DCGM_FAIL_",
     ) -> None:
@@ -230,7 +230,7 @@ class Judge:
         if result.status == "warn":
             prefix = "DCGM_WARN_"
             effect = Effect.NOTE if effect is Effect.NOTE else Effect.WARN
-        cause = judged.detail if effect is not Effect.NOTE else None
+        cause = meaning.detail if effect is not Effect.NOTE else None
         self._add(result, complaint, self._code(prefix, result, complaint), effect, cause=cause)
         if cause:
             self._add(result, complaint, cause, _milder(reason(cause).effect, effect))
@@ -238,27 +238,31 @@ class Judge:
             self.failed_gpus.update((result.host, gpu) for gpu in result.gpus)
 
     def _passed(self, result: TestResult, complaint: Complaint) -> None:
-        judged = read(complaint, self._version)
-        idle_imex = judged.reading is Reading.IMEX and not self._context.multi_node_nvlink
-        no_nvlink = judged.reading is Reading.NVLINK and self._context.nvlink is False
-        hardware = judged.reading in {Reading.HARDWARE, Reading.THERMAL, Reading.NVLINK}
-        if judged.reading is Reading.CONFIGURATION or idle_imex or no_nvlink:
+        meaning = read(complaint, self._version)
+        idle_imex = meaning.reading is Reading.IMEX and not self._context.multi_node_nvlink
+        no_nvlink = meaning.reading is Reading.NVLINK and self._context.nvlink is False
+        hardware = meaning.reading in {Reading.HARDWARE, Reading.THERMAL, Reading.NVLINK}
+        if meaning.reading is Reading.CONFIGURATION or idle_imex or no_nvlink:
             self._add(result, complaint, "DCGM_CONFIG", Effect.NOTE)
-        elif judged.zero or (hardware and judged.severity == "MONITOR"):
-            effect = Effect.NOTE if judged.zero else Effect.WARN
+        elif meaning.zero or (hardware and meaning.severity == "MONITOR"):
+            effect = Effect.NOTE if meaning.zero else Effect.WARN
             self._add(result, complaint, self._code("DCGM_WARN_", result, complaint), effect)
         else:
             self._add(
-                result, complaint, "DCGM_INCONSISTENT", Effect.INCONCLUSIVE, cause=judged.detail
+                result, complaint, "DCGM_INCONSISTENT", Effect.INCONCLUSIVE, cause=meaning.detail
             )
 
     def _skipped(self, result: TestResult, complaint: Complaint) -> None:
-        judged = read(complaint, self._version)
-        if judged.reading is Reading.BUSY:
+        meaning = read(complaint, self._version)
+        if meaning.reading is Reading.BUSY:
             self._add(result, complaint, "DCGM_BUSY", Effect.INCONCLUSIVE)
-        elif judged.error and judged.reading in {Reading.HARDWARE, Reading.XID} and not judged.zero:
+        elif (
+            meaning.error
+            and meaning.reading in {Reading.HARDWARE, Reading.XID}
+            and not meaning.zero
+        ):
             self._add(
-                result, complaint, "DCGM_INCONSISTENT", Effect.INCONCLUSIVE, cause=judged.detail
+                result, complaint, "DCGM_INCONSISTENT", Effect.INCONCLUSIVE, cause=meaning.detail
             )
 
     def _code(self, prefix: str, result: TestResult, complaint: Complaint) -> str:

@@ -1,0 +1,1 @@
+"""Node lists: reading files of them, and the names on nodes that all agree on."""
