@@ -11,7 +11,7 @@ from catalog.bars.bar import Bar
 from catalog.bars.bar_file import NO_BARS, OwnBars
 from catalog.bars.required import ADVICE, Missing, bars_for
 from catalog.bars.stages import find_stage, stage_values
-from catalog.entries.entry import Entry, Tool, builtin_entries
+from catalog.entries.entry import Entry, builtin_entries
 from catalog.errors import InputError, Place
 from catalog.facts.reasons import Effect
 from catalog.hardware.hardware import Hardware, hardware_of_profile
@@ -29,7 +29,7 @@ from steps.parse.api import ParseContext
 from steps.parse.nccl.layout import Ranks, check_ranks
 from steps.parse.reader import combine
 
-TOOLS: dict[ReadMode, Tool] = {
+TOOLS: dict[ReadMode, str] = {
     ReadMode.NCCL_TABLE: "nccl",
     ReadMode.NCCL_JSON: "nccl",
     ReadMode.DCGM_JSON: "dcgm",

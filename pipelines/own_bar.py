@@ -9,7 +9,7 @@ from catalog.bars.bar import Bar
 from catalog.bars.bar_file import BarItem, OwnBar, OwnBars
 from catalog.bars.lint.statements import check_bar
 from catalog.bars.required import bars_for
-from catalog.entries.entry import Entry, Tool
+from catalog.entries.entry import Entry
 from catalog.errors import ExpressionError, Place
 from catalog.hardware.hardware import Hardware
 from catalog.language.expressions import code_of, split_keyed
@@ -20,7 +20,7 @@ ORIGIN = Origin(rule="--expr", file="--expr")
 """The rule that sets such a bar."""
 
 
-def own_bar(text: str, tool: Tool, scope: Scope | None = None) -> Bar:
+def own_bar(text: str, tool: str, scope: Scope | None = None) -> Bar:
     """Compile one expression that a person gave.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 from catalog.bars.bar import Bar
 from catalog.bars.bar_file import NO_BARS, OwnBars
 from catalog.bars.required import Slot, bars_for, slot_of
-from catalog.entries.entry import Tool, find_entry
+from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.language.expressions import compile_bar
 from catalog.language.vocabulary import Scope
@@ -184,7 +184,7 @@ def _bars(
     return found
 
 
-def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: Tool) -> BarSet:
+def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: str) -> BarSet:
     """Replace the bar of the same slot, and what was said of its absence; add where there is none.
 
     Args:
@@ -207,5 +207,5 @@ def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: Tool) -> B
     return found.model_copy(update={"bars": tuple(bars), "missing": tuple(missing)})
 
 
-def _slot(bar: Bar, tool: Tool) -> Slot:
+def _slot(bar: Bar, tool: str) -> Slot:
     return slot_of(bar.key, compile_bar(bar.key, bar.expression, tool, bar.scope).names)

@@ -27,8 +27,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from catalog.bars.lint.statements import check_bar
 from catalog.bars.stages import stages
 from catalog.entries.entry import Entry, builtin_entries
-from catalog.facts.figures import figures_of
 from catalog.facts.reasons import Kind, reason
+from catalog.facts.tools import TOOLS
 from catalog.hardware.platforms import platform_rules
 from catalog.hardware.profile import Profiles, builtin_profiles
 from catalog.hardware.profile_model import NameCondition, Names, Range, matches
@@ -272,7 +272,7 @@ def entries_of(item: BarItem) -> list[Entry]:
     condition = item.when.category
     entries = [entry for entry in builtin_entries().values() if condition.fits(entry.id)]
     if condition == Names():
-        return [entry for entry in entries if item.key in figures_of(entry.tool)]
+        return [entry for entry in entries if item.key in TOOLS[entry.tool].figures]
     return entries
 
 

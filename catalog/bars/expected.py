@@ -9,6 +9,7 @@ from typing import Literal
 from catalog.bars.physics import Unknown, derive, physics, size_factor
 from catalog.bars.references import Reference, find_reference
 from catalog.entries.entry import Entry
+from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.quantity import format_size, parse_size
 from catalog.reading.setting import Origin, Setting
@@ -57,7 +58,9 @@ def expected_figure(
         mnnvl: whether NVLink across nodes is in use.
         largest: bytes of the largest message; None takes it to be large enough.
     """
-    factor = 1.0 if largest is None or entry.tool != "nccl" else size_factor(largest)
+    factor = (
+        1.0 if largest is None or not TOOLS[entry.tool].measures_links else size_factor(largest)
+    )
     if factor is None:
         least = min(physics().sizes, key=parse_size)
         return Unknown(f"messages up to {format_size(largest or 0)} say too little; {least} do")

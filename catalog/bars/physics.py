@@ -28,6 +28,7 @@ import yaml
 
 from catalog.bars.references import path_of
 from catalog.entries.entry import Entry
+from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
 from catalog.reading.quantity import parse_size
@@ -121,12 +122,15 @@ def derive(
         scale: intra-rack groups are in one NVLink domain, whatever the labels say.
         mnnvl: whether NVLink across nodes is in use.
     """
-    if entry.tool == "dcgm":
+    expected = TOOLS[entry.tool].expected
+    if expected is None:
+        return Unknown(f"nobody knows what bounds {entry.tool}")
+    if expected.by == "copies":
         return _copy(figure, hardware)
     if nodes < 1:
         return Unknown("the number of nodes is not known")
     across = mnnvl and _in_one_domain(hardware, nodes, scale)
-    if entry.tool == "training":
+    if expected.by == "model":
         return _training(entry, hardware, nodes, across=across)
     path = path_of(entry, nodes)
     if path == "nvlink" or (path == "fabric" and across):

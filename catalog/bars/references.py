@@ -10,6 +10,7 @@ import yaml
 from pydantic import Field
 
 from catalog.entries.entry import Entry
+from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
 
@@ -70,7 +71,14 @@ def references() -> tuple[Reference, ...]:
 def path_of(entry: Entry, nodes: int) -> Path:
     """Return what carries the traffic: one node's is on NVLink unless the entry forces it off."""
     path: Path = entry.facts.get("path", "fabric")
-    return "nvlink" if path == "fabric" and nodes == 1 and entry.tool == "nccl" else path
+    inside = nodes == 1 and TOOLS[entry.tool].measures_links
+    return "nvlink" if path == "fabric" and inside else path
+
+
+def published_figure(entry: Entry, key: str) -> str:
+    """Return the figure that is published of what a bar of this key tests."""
+    expected = TOOLS[entry.tool].expected
+    return (expected.figure if expected else None) or key
 
 
 def find_reference(

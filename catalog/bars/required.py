@@ -12,6 +12,7 @@ from catalog.bars.bar import Bar, BarKind
 from catalog.bars.bar_file import NO_BARS, Circumstances, Fitting, OwnBars
 from catalog.bars.expected import Expected, expected_figure, uses_mnnvl
 from catalog.bars.physics import Unknown
+from catalog.bars.references import published_figure
 from catalog.bars.stages import find_stage, stage_values
 from catalog.entries.entry import BarTemplate, Entry
 from catalog.errors import Place
@@ -130,7 +131,7 @@ class _Situation:
         """Return what the figure of a bar should reach, published or derived."""
         return expected_figure(
             self.entry,
-            "busBandwidthGBps" if self.entry.tool == "nccl" else key,
+            published_figure(self.entry, key),
             self.hardware,
             nodes=self.nodes,
             scale=self.scale,

@@ -7,15 +7,21 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from catalog.errors import InputError, Place
+from catalog.facts.tools import TOOLS
 from catalog.language.expressions import compile_bar
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import Model, suggestion
 from catalog.reading.source import only_mapping, parse_documents, validate
 
-Tool = Literal["nccl", "dcgm", "training"]
+
+def _known_tool(name: str) -> str:
+    try:
+        return TOOLS[name].name
+    except InputError as error:
+        raise ValueError(str(error)) from error
 
 
 class Launcher(StrEnum):
@@ -54,7 +60,7 @@ class BarTemplate(Model):
     required: tuple[str, ...] = ()
     own_runs: bool = False
 
-    def names(self, tool: Tool) -> frozenset[str]:
+    def names(self, tool: str) -> frozenset[str]:
         """Return the names that the expression reads."""
         return compile_bar(self.key, self.expression, tool, self.scope).names
 
@@ -64,7 +70,7 @@ class Entry(Model):
 
     Attributes:
         id: ``domain/name``.
-        tool: whose output it is, which settles figures and parser.
+        tool: whose output it is; the table of tools says what that settles.
         operation: collective of nccl-tests, or the diagnostic level, or the model.
         launcher: how it is started.
         scale: default scale; ``scales`` lists the allowed ones.
@@ -85,7 +91,7 @@ class Entry(Model):
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
     title: str
     description: str
-    tool: Tool
+    tool: Annotated[str, AfterValidator(_known_tool)]
     operation: str
     launcher: Launcher
     scale: Literal["full-scale", "intra-node"]

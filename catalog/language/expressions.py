@@ -11,7 +11,7 @@ import re
 from functools import cache, lru_cache
 
 from catalog.errors import ExpressionError, Place
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.cel.explain import format_value
 from catalog.language.cel.expression import Expression, compile_expression
 from catalog.language.cel.operators import NotFiniteError
@@ -32,8 +32,6 @@ __all__ = [
 _KEYED = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!:)\s*(.+)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NUMBER = re.compile(r"\s*[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*")
-_SPEEDS = {"s", "ratio", "TFLOP/s", "tokens/s", "samples/s"}
-_TOOLS = ("nccl", "dcgm", "training")
 
 
 def split_keyed(text: str) -> tuple[str | None, str]:
@@ -55,7 +53,7 @@ def compile_bar(key: str, text: str, tool: str, scope: Scope = "group") -> Expre
 @cache
 def _hints(tool: str) -> dict[str, str]:
     """Return what to say to the names of other tools, and of CEL's extensions."""
-    others = {name: other for other in _TOOLS if other != tool for name in figures_of(other)}
+    others = {name: other.name for other in TOOLS if other.name != tool for name in other.figures}
     return {
         "math": "write max(…), min(…) or abs(…)",
         "row": "there is a row in bars of scope row only; rows.all(r, …) goes over all",
@@ -93,10 +91,10 @@ def _checked(key: str, text: str, tool: str, scope: Scope) -> Expression:
         )
     if _NUMBER.fullmatch(text):
         raise ExpressionError(f"is a number, not a test: {text}", hint=f"write value >= {text}")
-    if scope == "gpu" and tool != "dcgm":
+    if scope == "gpu" and not TOOLS[tool].tells_gpus_apart:
         raise ExpressionError("asks for every GPU, and only diagnostics tell GPUs apart")
-    figures = figures_of(tool)
-    others = [other for other in _TOOLS if other != tool and key in figures_of(other)]
+    figures = TOOLS[tool].figures
+    others = [other.name for other in TOOLS if other.name != tool and key in other.figures]
     if key not in figures and (others or re.search(r"\bvalue\b", text)):
         where = f"it is one of {others[0]}" if others else None
         hint = where or suggestion(key, figures) or f"known: {', '.join(figures)}"
@@ -126,19 +124,17 @@ def code_of(key: str, expression: Expression, tool: str) -> str:
     Which message sizes there are is a matter of the run, not of its speed. The unit of the figures,
     or of the fields of rows, tells bandwidth from time.
     """
-    figures = figures_of(tool)
+    figures = TOOLS[tool].figures
     names = {key if name == "value" else name for name in expression.names} & figures.keys()
     if names and not expression.indexes and all(figures[name].type == "map" for name in names):
         return "FIGURE_MISSING"
     rows = {} if expression.names.isdisjoint({"row", "rows"}) else row_fields(tool)
     fields = {node.value for node in expression.node.walk() if node.op == "select"} & rows.keys()
     units = {figures[name].unit for name in names} | {rows[field].unit for field in fields}
-    if tool == "nccl":
-        if set() < names | fields <= {"wrongCount", "out_wrong", "in_wrong"}:
-            return "NCCL_DATA_CORRUPTION"
-        if units & {"GB/s", "ratio"}:
-            return "NCCL_LOW_BANDWIDTH"
-        return "NCCL_HIGH_LATENCY" if "us" in units else "ThresholdViolation"
-    counts = any(figures[name].unit == "count" for name in names)
-    slow = tool == "training" and units & _SPEEDS and not counts
-    return "TRAIN_SLOW" if slow else "ThresholdViolation"
+    beside = {figures[name].unit for name in names}
+    for rule in TOOLS[tool].codes:
+        if rule.only and not set() < names | fields <= set(rule.only):
+            continue
+        if (not rule.units or units & set(rule.units)) and not beside & set(rule.not_with):
+            return rule.code
+    return "ThresholdViolation"

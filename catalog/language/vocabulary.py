@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from catalog.facts.figures import FigureType, figures_of
+from catalog.facts.tools import TOOLS, FieldType
 from catalog.language.cel.kinds import AnyKey, Record
 from catalog.reading.model import Model
 
@@ -47,9 +47,6 @@ MEASURED = frozenset({"figure", "row"})
 PEER_NAMES = frozenset({"peer_median", "peer_count"})
 """Names that stand for the other runs of the same kind."""
 
-_EXPECTED_UNIT = {"nccl": "GB/s", "dcgm": "GB/s", "training": "TFLOP/s"}
-"""What is expected, by tool: bandwidths, or the speed of a GPU."""
-
 
 @cache
 def _data() -> Any:
@@ -62,8 +59,7 @@ def _data() -> Any:
 @cache
 def row_fields(tool: str) -> dict[str, Name]:
     """Return the fields that rows of a tool may have, by name."""
-    fields = _data()["rows"].get(tool, {})
-    return {name: Name.model_validate(item) for name, item in fields.items()}
+    return {name: Name(**field.model_dump()) for name, field in TOOLS[tool].rows.items()}
 
 
 @cache
@@ -71,12 +67,12 @@ def names_of(tool: str, scope: Scope = "group", key: str | None = None) -> dict[
     """Return all that an expression may name.
 
     Args:
-        tool: nccl, dcgm or training.
+        tool: name of the tool.
         scope: what it is evaluated for; ``row`` is there in scope row only, the peers are of whole
             runs, so in scope group and node.
         key: its threshold key. ``value`` and the peers are there when it names a figure.
     """
-    figures = {name: _figure(figure) for name, figure in figures_of(tool).items()}
+    figures = {name: _figure(figure) for name, figure in TOOLS[tool].figures.items()}
     found = dict(figures)
     if key in figures:
         figure = figures[key]
@@ -89,7 +85,7 @@ def names_of(tool: str, scope: Scope = "group", key: str | None = None) -> dict[
         for name, item in _data()[part].items():
             found[name] = Name.model_validate({**item, "origin": part})
     expected = Name.model_validate({**_data()["expected"], "origin": "expected"})
-    found["expected"] = expected.model_copy(update={"unit": _EXPECTED_UNIT.get(tool, "value")})
+    found["expected"] = expected.model_copy(update={"unit": _expected_unit(tool) or "value"})
     fields = row_fields(tool)
     if fields:
         says = "all result rows, for macros: rows.all(r, r.FIELD > 0)"
@@ -99,7 +95,7 @@ def names_of(tool: str, scope: Scope = "group", key: str | None = None) -> dict[
     return found
 
 
-def _figure(figure: FigureType) -> Name:
+def _figure(figure: FieldType) -> Name:
     return Name(**figure.model_dump(), origin="figure")
 
 
@@ -120,7 +116,12 @@ def _sample(name: Name) -> object:
 def expects(tool: str, key: str, names: Iterable[str]) -> bool:
     """Say whether there can be an ``expected`` for a bar of this key over these names."""
     units = {name.unit for text in (*names, key) if (name := names_of(tool, "row", key).get(text))}
-    return _EXPECTED_UNIT.get(tool) in units | _row_units(tool, names)
+    return _expected_unit(tool) in units | _row_units(tool, names)
+
+
+def _expected_unit(tool: str) -> str | None:
+    expected = TOOLS[tool].expected
+    return expected.unit if expected else None
 
 
 def _row_units(tool: str, names: Iterable[str]) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from catalog.certification import Certification
 from catalog.entries.entry import Entry
+from catalog.facts.tools import TOOLS
 from catalog.hardware.profile import Assignment, LoadedProfile, Profiles
 from catalog.hardware.profile_model import Conditions
 from catalog.reading.placeholders import GROUP_NAMES, fill
@@ -334,8 +335,9 @@ class _Resolver:
         )
         through_nics = self.entry.facts.get("path") == "nic"
         over_nvlink = self.prepared.mnnvl.value and not needs.nics.value and not through_nics
-        if names.value and (needs.inside or over_nvlink or self.entry.tool != "nccl"):
-            why = "another tool" if self.entry.tool != "nccl" else "the traffic stays on NVLink"
+        another = not TOOLS[self.entry.tool].measures_links
+        if names.value and (needs.inside or over_nvlink or another):
+            why = "another tool" if another else "the traffic stays on NVLink"
             names = override(names, [], Origin(rule=why, file="catalog/workload/resolve.py"))
         return names
 

@@ -14,7 +14,7 @@ from catalog.bars.bar_file import NO_BARS, bar_documents, read_bars
 from catalog.bars.stages import find_stage, stages
 from catalog.entries.entry import builtin_entries, find_entry
 from catalog.errors import InputError, Place
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.expressions import split_keyed
 from pipelines.cli.judge import ScopeOption
 from pipelines.cli.output import Format, print_hanging, print_json, stdout_console
@@ -112,7 +112,7 @@ def _check(tried: Tried, entry: str | None) -> None:
                 errors[tool] = error
         if len(errors) == len(tools):
             # The tool that has the figure knows best what is wrong.
-            own = next((tool for tool in errors if key in figures_of(tool)), next(iter(errors)))
+            own = next((tool for tool in errors if key in TOOLS[tool].figures), next(iter(errors)))
             raise errors[own]
 
 

@@ -14,7 +14,7 @@ from catalog.bars.stages import Stage, stage_values, stages
 from catalog.certification import Options
 from catalog.entries.entry import BarTemplate, Entry, builtin_entries, find_entry
 from catalog.errors import Place
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.cel.functions import FUNCTIONS, OWN_FUNCTIONS
 from catalog.language.vocabulary import names_of, row_fields
 from pipelines.cli.output import (
@@ -100,7 +100,7 @@ def _show(entry: Entry) -> None:
 def _show_vocabulary(entry: Entry) -> None:
     """Print what bars of the entry may name: the same names in a scope that has them all."""
     console = stdout_console()
-    figure = next(iter(figures_of(entry.tool)))
+    figure = next(iter(TOOLS[entry.tool].figures))
     names = names_of(entry.tool, "group", figure)
     fields = row_fields(entry.tool)
     for title, shown in (

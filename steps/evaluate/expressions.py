@@ -10,7 +10,7 @@ from typing import Any
 
 from catalog.bars.bar import Bar
 from catalog.errors import ExpressionError
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.expressions import Expression, format_value
 from steps.documents import ExpressionResult, Outcome
 
@@ -41,7 +41,7 @@ class Trial:
 
 def figures_read(bar: Bar, expression: Expression, tool: str) -> tuple[str, ...]:
     """Return the names of the figures that an expression reads, ``value`` by its key."""
-    figures = figures_of(tool)
+    figures = TOOLS[tool].figures
     names = {bar.key if name == "value" else name for name in expression.names}
     return tuple(name for name in figures if name in names)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.entries.entry import Tool
+from catalog.facts.tools import TOOLS
 from steps.documents import Entity, Group, NodeEvent, RunFailure
 
 
@@ -15,13 +15,14 @@ def hardware_failure(event: NodeEvent) -> RunFailure:
     )
 
 
-def timeout_failure(tool: Tool, group: Group, message: str) -> RunFailure:
+def timeout_failure(tool: str, group: Group, message: str) -> RunFailure:
     """Return the failure of a run that did not end within its timeout.
 
     A diagnostic that hangs says something about its one node, if nothing certain; of a group that
     does not end, nobody knows whom it waits for.
     """
-    if tool == "dcgm" and len(group.nodes) == 1:
+    of_node = TOOLS[tool].timeout_of_node
+    if of_node and len(group.nodes) == 1:
         entity = Entity(node=group.nodes[0])
-        return RunFailure(code="DCGM_TIMEOUT", message=message, entity=entity)
+        return RunFailure(code=of_node, message=message, entity=entity)
     return RunFailure(code="JobTimedOut", message=message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from steps.documents import (
     Completeness,
@@ -44,7 +44,7 @@ class ParseContext:
     """
 
     category: str | None = None
-    tool: Literal["nccl", "dcgm", "training"] | None = None
+    tool: str | None = None
     exit_code: int | None = None
     node: str | None = None
     nodes: tuple[str, ...] = ()

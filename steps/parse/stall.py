@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from catalog.entries.entry import Tool
 from catalog.reading.quantity import format_duration, format_size
 from catalog.workload.workload import Workload
 from steps.documents import RunFailure
@@ -24,7 +23,7 @@ from steps.parse.training.steplines import BAR_WORDS, read_bars, read_step_line
 
 _WAITS = 50
 """Waits between steps that the usual one is taken from: the last ones."""
-_NOUNS: dict[Tool, str] = {"nccl": "row", "training": "training step"}
+_NOUNS: dict[str, str] = {"nccl": "row", "training": "training step"}
 """What progress is; tools that print only at their end, such as DCGM, show none."""
 _STEP_WORDS = re.compile(rb"iteration|" + BAR_WORDS.encode(), re.IGNORECASE)
 _LONGEST_QUOTE = 200
@@ -45,7 +44,7 @@ class Progress:
         quote: its last line of any kind.
     """
 
-    def __init__(self, tool: Tool, start: float) -> None:
+    def __init__(self, tool: str, start: float) -> None:
         self._tool = tool
         self.at = start
         self.last: str | None = None
@@ -127,13 +126,13 @@ class StallRules:
         multiplier: the same in usual waits.
     """
 
-    tool: Tool
+    tool: str
     startup_seconds: float = 0.0
     least_seconds: float = 0.0
     multiplier: float = 1.0
 
     @classmethod
-    def of(cls, workload: Workload, tool: Tool) -> StallRules | None:
+    def of(cls, workload: Workload, tool: str) -> StallRules | None:
         """Return the rules of a workload; None where there are none."""
         if tool not in _NOUNS:
             return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 
-from catalog.facts.figures import figures_of
 from catalog.facts.reasons import Effect
+from catalog.facts.tools import TOOLS
 from catalog.reading.quantity import format_duration, parse_size
 from steps.documents.report import CategoryReport
 from steps.documents.verdict import ExpressionResult, GroupVerdict, Outcome, ReasonGiven
@@ -341,7 +341,7 @@ def _by_measured(judged: Judged) -> float:
 
 @cache
 def _figure_names() -> frozenset[str]:
-    return frozenset(name for tool in ("nccl", "dcgm", "training") for name in figures_of(tool))
+    return frozenset(name for tool in TOOLS for name in tool.figures)
 
 
 def measured_figure(result: ExpressionResult) -> float | None:

@@ -91,7 +91,7 @@ def test_training_step_is_waited_for_in_usual_steps() -> None:
     ],
 )
 def test_only_whole_rows_and_steps_are_progress(tool: str, raw: bytes, last: str | None) -> None:
-    progress = Progress(tool, 0.0)  # type: ignore[arg-type]
+    progress = Progress(tool, 0.0)
     progress.take(raw, 5.0)
     assert progress.last == last
     assert progress.at == (5.0 if last else 0.0)

@@ -9,13 +9,12 @@ import pytest
 
 from catalog.bars.stages import stage_values, stages
 from catalog.errors import ExpressionError
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.cel.kinds import kind_of
 from catalog.language.expressions import check_threshold, compile_bar
 from catalog.language.vocabulary import Scope, names_of, row_fields, samples_of
 from steps.documents import DiagnosticRow, NcclRow, TrainingStep
 
-TOOLS = ("nccl", "dcgm", "training")
 NVCRE_KEYS = {
     "busBandwidthGBps": "nccl",
     "algBandwidthGBps": "nccl",
@@ -47,10 +46,10 @@ def test_numbers_of_a_stage_are_all_named() -> None:
     assert numbers == set(stage_values(next(iter(stages().values()))))
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", TOOLS.names)
 @pytest.mark.parametrize("scope", ["group", "node", "gpu", "row"])
 def test_every_name_has_a_sample_of_its_type_a_unit_and_a_meaning(tool: str, scope: Scope) -> None:
-    key = next(iter(figures_of(tool)))
+    key = next(iter(TOOLS[tool].figures))
     names = names_of(tool, scope, key)
     for name, sample in samples_of(tool, scope, key).items():
         item = names[name]
@@ -64,7 +63,7 @@ def test_every_name_has_a_sample_of_its_type_a_unit_and_a_meaning(tool: str, sco
 
 
 def test_figures_are_in_camel_case_and_what_is_told_in_snake_case() -> None:
-    for tool in TOOLS:
+    for tool in TOOLS.names:
         for name, item in names_of(tool, "row", None).items():
             assert (name.islower()) is (item.origin != "figure"), name
 
@@ -73,7 +72,7 @@ def test_figures_are_in_camel_case_and_what_is_told_in_snake_case() -> None:
 def test_key_of_nvcre_is_taken_where_it_makes_sense_and_refused_elsewhere(
     key: str, tool: str
 ) -> None:
-    for other in TOOLS:
+    for other in TOOLS.names:
         if other == tool:
             expression = check_threshold(key, "value >= 0.5", other)
             assert expression.evaluate({"value": 1}) is True
@@ -81,7 +80,7 @@ def test_key_of_nvcre_is_taken_where_it_makes_sense_and_refused_elsewhere(
             with pytest.raises(ExpressionError, match=f"no figure of {other} .it is one of {tool}"):
                 check_threshold(key, "value >= 0.5", other)
             with pytest.raises(ExpressionError, match=f"it is one of {tool}"):
-                check_threshold(key, f"{next(iter(figures_of(other)))} >= 1", other)
+                check_threshold(key, f"{next(iter(TOOLS[other].figures))} >= 1", other)
 
 
 def test_unknown_key_over_value_is_refused() -> None:

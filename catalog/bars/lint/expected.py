@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from catalog.bars.bar_file import BarItem, entries_of
 from catalog.bars.physics import Derived, derive, physics
-from catalog.bars.references import find_reference
+from catalog.bars.references import find_reference, published_figure
 from catalog.entries.entry import Entry
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware, hardware_of_profile
 from catalog.hardware.profile import Profiles
 from catalog.hardware.profile_model import Names, meet
@@ -30,7 +30,7 @@ def beyond_reach(item: BarItem, profiles: Profiles) -> str | None:
     entries = [
         entry
         for entry in entries_of(item)
-        if item.key in (figures := figures_of(entry.tool))
+        if item.key in (figures := TOOLS[entry.tool].figures)
         and figures[item.key].unit in {"GB/s", "TFLOP/s"}
     ]
     known = [one for entry in entries for one in _known(item, entry, profiles)]
@@ -39,7 +39,7 @@ def beyond_reach(item: BarItem, profiles: Profiles) -> str | None:
         if item.expected.value > MOST * max(known):
             what = "the most that such hardware has shown, or its links and cores give"
             return f"{says}, more than {MOST:g} x {format_value(max(known))}, {what}"
-    elif any(entry.tool != "training" for entry in entries):
+    elif any(_over_links(entry) for entry in entries):
         rates = physics().nvlink.gbytes
         fastest = max((rate for gpu, rate in rates.items() if item.when.gpu.fits(gpu)), default=0.0)
         fastest = fastest or max(rates.values())
@@ -48,13 +48,18 @@ def beyond_reach(item: BarItem, profiles: Profiles) -> str | None:
     return None
 
 
+def _over_links(entry: Entry) -> bool:
+    expected = TOOLS[entry.tool].expected
+    return expected is not None and expected.by in {"links", "copies"}
+
+
 def _known(item: BarItem, entry: Entry, profiles: Profiles) -> Iterator[float]:
     """Yield what is published of the machines that a bar is about, and the limits of physics."""
     when = item.when
     least, most = when.nodes.min or 1, when.nodes.max
     # More nodes are slower, but a single node has no network to show.
     sizes = {size for size in (least, max(least, 2)) if most is None or size <= most}
-    figure = "busBandwidthGBps" if entry.tool == "nccl" else item.key
+    figure = published_figure(entry, item.key)
     scales = [scale for scale in entry.scales if when.scale.fits(scale)]
     for hardware in _machines(item, profiles):
         for size in sizes:

@@ -18,7 +18,7 @@ from catalog.bars.lint.samples import Domain, Values, samples
 from catalog.bars.lint.units import Units
 from catalog.bars.stages import stage_values, stages
 from catalog.errors import ExpressionError, Place
-from catalog.facts.figures import figures_of
+from catalog.facts.tools import TOOLS
 from catalog.language.cel.explain import format_value
 from catalog.language.cel.expression import Expression
 from catalog.language.cel.kinds import INT
@@ -44,7 +44,7 @@ class Statement:
     Attributes:
         key: threshold key.
         text: the expression.
-        tool: nccl, dcgm or training.
+        tool: name of the tool.
         scope: what it is evaluated for.
         place: where it stands.
         stage: the stage that it belongs to; None for all of them.
@@ -141,7 +141,7 @@ def check(statement: Statement) -> Iterator[Finding]:
 
 
 def _of_the_key(statement: Statement) -> Iterator[tuple[str, str | None]]:
-    figures = figures_of(statement.tool)
+    figures = TOOLS[statement.tool].figures
     if statement.key not in figures:
         for near in difflib.get_close_matches(statement.key, figures, n=1, cutoff=0.85):
             text = f"has the key {statement.key}, which is no figure, so it replaces no bar of ours"

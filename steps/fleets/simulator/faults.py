@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from catalog.entries.entry import Tool
 from catalog.facts import dcgm
 from catalog.facts.reasons import Kind, reason
 from catalog.facts.xids import XidClass, find_xid
@@ -38,7 +37,7 @@ class Fault(Model):
         tools: the tools whose runs it shows in; empty means in all.
     """
 
-    tools: ClassVar[tuple[Tool, ...]] = ()
+    tools: ClassVar[tuple[str, ...]] = ()
 
     node: NodeNames
     category: str | None = None
@@ -63,7 +62,7 @@ class SlowLink(Fault):
         gbps: ``GBps`` outside: the node's rate, all its NICs together, in GB/s.
     """
 
-    tools: ClassVar[tuple[Tool, ...]] = ("nccl",)
+    tools: ClassVar[tuple[str, ...]] = ("nccl",)
     kind: Literal["slow-link"]
     factor: Annotated[float | None, Field(ge=LEAST_FACTOR, le=1)] = None
     gbps: Annotated[float | None, Field(ge=0.001, le=10_000, alias="GBps")] = None
@@ -89,7 +88,7 @@ class CorruptData(Fault):
         wrong: wrong values in each row from 1 MiB on.
     """
 
-    tools: ClassVar[tuple[Tool, ...]] = ("nccl",)
+    tools: ClassVar[tuple[str, ...]] = ("nccl",)
     kind: Literal["corrupt-data"]
     wrong: Annotated[int, Field(ge=1, le=10**9)] = 7
 
@@ -142,7 +141,7 @@ class DcgmFailure(Fault):
         text: the warning; None prints one that names the error.
     """
 
-    tools: ClassVar[tuple[Tool, ...]] = ("dcgm",)
+    tools: ClassVar[tuple[str, ...]] = ("dcgm",)
     kind: Literal["dcgm-failure"]
     test: str
     gpu: Annotated[int, Field(ge=0)] = 0
@@ -170,7 +169,7 @@ class DcgmFailure(Fault):
 class NanLoss(Fault):
     """The loss on one GPU becomes NaN, at which Megatron stops."""
 
-    tools: ClassVar[tuple[Tool, ...]] = ("training",)
+    tools: ClassVar[tuple[str, ...]] = ("training",)
     kind: Literal["nan-loss"]
     step: Annotated[int, Field(ge=1)]
     gpu: Annotated[int, Field(ge=0)] = 0
@@ -183,7 +182,7 @@ class SlowTraining(Fault):
         factor: part of the healthy speed that is left.
     """
 
-    tools: ClassVar[tuple[Tool, ...]] = ("training",)
+    tools: ClassVar[tuple[str, ...]] = ("training",)
     kind: Literal["slow-training"]
     factor: Annotated[float, Field(ge=LEAST_FACTOR, le=1)]
 
@@ -263,7 +262,7 @@ class TruncateOutput(Fault):
 class SocketFallback(Fault):
     """NCCL finds no fabric device on the node and uses plain sockets."""
 
-    tools: ClassVar[tuple[Tool, ...]] = ("nccl",)
+    tools: ClassVar[tuple[str, ...]] = ("nccl",)
     kind: Literal["socket-fallback"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from catalog.entries.entry import Tool, find_entry
+from catalog.entries.entry import find_entry
 from catalog.reading.quantity import format_duration
 from steps.documents import Entity, LogFile, NodeEvent, RunFailure, RunOutcome, RunRecord
 from steps.fleets.simulator import dcgm, nccl, training
@@ -39,7 +39,7 @@ DEFAULT_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 _SCHEDULING_SECONDS = 300.0
 """How long a gang waits for its nodes before it is given up."""
 
-_TOOLS: dict[Tool, tuple[Callable[[SimulatedRun], Script], dict[str, str]]] = {
+_TOOLS: dict[str, tuple[Callable[[SimulatedRun], Script], dict[str, str]]] = {
     "nccl": (nccl.nccl_script, nccl.VERSIONS),
     "dcgm": (dcgm.dcgm_script, dcgm.VERSIONS),
     "training": (training.training_script, training.VERSIONS),

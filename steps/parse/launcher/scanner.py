@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from catalog.facts.reasons import Effect
+from catalog.facts.tools import TOOLS
 from steps.documents import Completeness, Entity, Finding, ReadMode
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
@@ -283,7 +284,7 @@ class LauncherScanner:
         """Name what the first process to end shows: a crash, or a tool that ended with an error."""
         if not self._killed:
             return "EXIT_CODE_NONZERO"
-        return "TRAIN_CRASHED" if context.tool == "training" else "WorkloadFailed"
+        return TOOLS[context.tool].crash if context.tool else "WorkloadFailed"
 
     def _exit_finding(self, code: str, cause: str | None, context: ParseContext) -> Finding:
         node = self._node or node_of_rank(self._rank, context)

@@ -20,7 +20,7 @@ MAX_WRONG = 1e18
 LARGE_BYTES = 64 * MIB
 DIP_FROM_BYTES = MIB
 SMALL_BYTES = KIB
-"""The message sizes that catalog/facts/figures.yaml names: 64M, 1M and 1K."""
+"""The message sizes that catalog/facts/tools.yaml names: 64M, 1M and 1K."""
 
 _SPEEDS = ("out_alg_gbps", "out_bus_gbps", "in_alg_gbps", "in_bus_gbps")
 _TIMES = ("out_time_us", "in_time_us")
@@ -69,7 +69,7 @@ def by_size(
 
 
 def compute(rows: list[NcclRow]) -> dict[str, Figure]:
-    """Return every figure that the rows give; names and meanings are those of figures.yaml."""
+    """Return every figure that the rows give; names and meanings are those of tools.yaml."""
     cycles = len({row.cycle for row in rows})
     figures = {"rowCount": _count(len(rows)), "cycleCount": _count(cycles)}
     bus = by_size(rows, lambda row: row.out_bus_gbps, slowest=min)

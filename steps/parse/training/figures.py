@@ -1,4 +1,4 @@
-"""Figures of a training run; names and meanings are those of catalog/facts/figures.yaml."""
+"""Figures of a training run; names and meanings are those of catalog/facts/tools.yaml."""
 
 from __future__ import annotations
 
