@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -33,16 +32,12 @@ from tests.cluster.product import (
     reason_codes,
 )
 from tests.cluster.shell import wait_for
+from tests.docs.pages import commands
 from tests.steps.test_programs import run_dag
 
 pytestmark = pytest.mark.cluster
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line.removeprefix("uv run ")
-    for block in re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
-    for line in block.splitlines()
-]
+COMMANDS = [line.removeprefix("uv run ") for line in commands(ROOT / "README.md", "bash")]
 NO_SUCH_NODES = {"argo submit": 1, "readiness submit": 4}
 """The README's certifications name nodes that this cluster does not have, so nothing is covered."""
 
