@@ -14,6 +14,7 @@ from catalog.bars.stages import find_stage, stage_values
 from catalog.entries.entry import Entry, builtin_entries
 from catalog.errors import InputError, Place
 from catalog.facts.reasons import Effect
+from catalog.facts.tools import TOOLS, UNKNOWN_OUTPUT
 from catalog.hardware.hardware import Hardware, hardware_of_profile
 from catalog.hardware.platforms import UNKNOWN, architecture_of, platform_rules
 from catalog.hardware.profile import LoadedProfile, builtin_profiles
@@ -21,24 +22,13 @@ from catalog.language.vocabulary import Scope
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin, Setting
 from pipelines.own_bar import keys_of, own_bar, with_numbers
-from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow, ReadMode
+from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow
 from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
 from steps.parse.nccl.layout import Ranks, check_ranks
 from steps.parse.reader import combine
-
-TOOLS: dict[ReadMode, str] = {
-    ReadMode.NCCL_TABLE: "nccl",
-    ReadMode.NCCL_JSON: "nccl",
-    ReadMode.DCGM_JSON: "dcgm",
-    ReadMode.DCGM_TEXT: "dcgm",
-    ReadMode.NVBANDWIDTH_JSON: "dcgm",
-    ReadMode.TRAINING_LOG: "training",
-}
-"""The tool whose figures an output has; kernel and launcher logs have none of their own."""
-
 
 _BY_PROFILE = {"GPU_MISSING", "DCGM_GPU_MISSING", "NCCL_TRANSPORT_FALLBACK"}
 """Findings that compare the output with a hardware profile."""
@@ -130,8 +120,8 @@ def with_profile(context: ParseContext, profile: LoadedProfile | None) -> ParseC
 
 def join_beside(documents: Sequence[Measurements]) -> list[Measurements]:
     """Let kernel and launcher logs join the one run that they stand beside."""
-    runs = [document for document in documents if document.mode in TOOLS]
-    beside = [document for document in documents if document.mode not in TOOLS]
+    runs = [document for document in documents if document.mode.tool]
+    beside = [document for document in documents if not document.mode.tool]
     return [combine([*runs, *beside])] if len(runs) == 1 and beside else list(documents)
 
 
@@ -142,13 +132,13 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
         ExpressionError: an expression does not fit the figures of the tool.
     """
     names = _nodes(document)
-    tool = asked.entry.tool if asked.entry else TOOLS.get(document.mode)
+    tool = asked.entry.tool if asked.entry else document.mode.tool
     nodes = len(names) or asked.nodes or 0
     if profile is None:
         profile = _profile_of(document, asked)
         document = _ranks_checked(document, profile)
     hardware = _hardware(document, asked, profile)
-    bars = _bars(document, asked, hardware, nodes) if tool else _no_figures(document)
+    bars = _bars(document, asked, tool, hardware, nodes) if tool else _no_figures(document)
     group = Group(id="run", nodes=names or ("unknown",))
     differs = [
         give("ASKED_DIFFERS", text, group=group.id)
@@ -234,14 +224,15 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _no_figures(document: Measurements) -> BarSet:
-    if document.mode is ReadMode.UNKNOWN:
+    if document.mode is UNKNOWN_OUTPUT:
         return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", "nothing was measured"),))
     text = f"output of kind {document.mode} holds no measurement; judge it beside its run"
     return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", text),))
 
 
-def _bars(document: Measurements, asked: Asked, hardware: Hardware, nodes: int) -> BarSet:
-    tool = asked.entry.tool if asked.entry else TOOLS[document.mode]
+def _bars(
+    document: Measurements, asked: Asked, tool: str, hardware: Hardware, nodes: int
+) -> BarSet:
     size = max(nodes, 1)
     entry = _entry_of(document, asked)
     if asked.expressions:
@@ -259,7 +250,8 @@ def _bars(document: Measurements, asked: Asked, hardware: Hardware, nodes: int) 
         why = f"the catalog has no bar for {what}; give --entry or --expr"
         return BarSet(nodes=size, missing=(("NO_THRESHOLD", why),))
     # Of groups of no node nothing is expected, so the bars that need nothing are what is left.
-    of_nodes = 0 if tool == "nccl" and nodes == 0 and entry.scale != "intra-node" else size
+    over_links = TOOLS[tool].measures_links and entry.scale != "intra-node"
+    of_nodes = 0 if over_links and nodes == 0 else size
     bars, missing = bars_for(
         entry, asked.stage, hardware, of_nodes, _sizes(document), own=asked.own_bars, recorded=True
     )
@@ -300,13 +292,13 @@ def _entry_of(document: Measurements, asked: Asked) -> Entry | None:
     """Name the entry by what the output says it ran."""
     if asked.entry:
         return asked.entry
-    if TOOLS[document.mode] == "dcgm":
-        # The bars of all levels are the same; which level was asked for only a person can say.
-        return builtin_entries()["diagnostics/dcgm-level1"]
+    tool = document.mode.tool
+    # For example the bars of all levels of DCGM; which was asked for only a person can say.
+    any_will_do = tool is not None and TOOLS[tool].same_bars
     fitting = [
         entry
         for entry in builtin_entries().values()
-        if entry.tool == TOOLS[document.mode] and entry.operation == document.operation
+        if entry.tool == tool and (any_will_do or entry.operation == document.operation)
     ]
     # The loopback variants print the same table; the fabric variant is the one that is meant
     # unless the person says otherwise.
@@ -345,7 +337,7 @@ def _profile_of(document: Measurements, asked: Asked) -> LoadedProfile | None:
 
 def _ranks_checked(document: Measurements, profile: LoadedProfile | None) -> Measurements:
     """Compare the device table with a profile that was not known when the output was parsed."""
-    if profile is None or not document.ranks or TOOLS.get(document.mode) != "nccl":
+    if profile is None or not document.ranks or document.mode.tool != "nccl":
         return document
     ranks = Ranks(devices=document.ranks)
     found = check_ranks(ranks, ParseContext(gpus_per_node=profile.profile.gpus))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from catalog.bars.bar import Bar
 from catalog.entries.entry import Launcher
+from catalog.facts.tools import output_kind
 from catalog.reading.setting import Origin, Setting
 from catalog.workload.workload import Workload
 from steps.documents import (
@@ -26,7 +27,6 @@ from steps.documents import (
     Plan,
     PlannedCategory,
     PlannedPart,
-    ReadMode,
     RunFailure,
     RunOutcome,
     RunRecord,
@@ -99,7 +99,7 @@ def measured(
         figures["rowCount"] = Figure(value=1, unit="count")
         rows.append(NcclRow(size_bytes=16 << 30, out_bus_gbps=bandwidth, line=57))
     return Measurements(
-        mode=ReadMode.NCCL_TABLE,
+        mode=output_kind("nccl-table"),
         files=("output.log",),
         completeness=completeness,
         figures=figures,

@@ -25,7 +25,8 @@ class OutputKind(Model):
         exact: its numbers are exact, those of a table beside it are rounded.
         numbered: its rows know the line that they stand in.
         weighs_exit: its reader holds the exit code of the tool against the results.
-        breaks_off: alone, it shows that the tool never came to print its result.
+        of_attempts: it tells how the tool was started and ended: what went wrong is made up for by
+            a later attempt that completed, and alone it shows that no result was printed.
         looks_like: what tells a JSON document of the kind when it is cut off; a regular expression.
     """
 
@@ -34,7 +35,7 @@ class OutputKind(Model):
     exact: bool = False
     numbered: bool = True
     weighs_exit: bool = False
-    breaks_off: bool = False
+    of_attempts: bool = False
     looks_like: str | None = None
 
     def __str__(self) -> str:
@@ -99,6 +100,8 @@ class Tool(Model):
         rows: fields of its result rows.
         expected: what hardware lets it reach; None where nobody knows.
         tells_gpus_apart: its rows name single GPUs, so that there can be bars on each.
+        same_bars: its categories all have the same bars, so that any of them will do for an output
+            of which nobody knows the category.
         codes: reason codes of its bars, the first that fits; else ThresholdViolation.
         crash: reason code of a run whose process ends badly.
         timeout_of_node: reason code of a run of one node that does not end in time; None where that
@@ -111,6 +114,7 @@ class Tool(Model):
     rows: dict[str, FieldType] = {}
     expected: Expectation | None = None
     tells_gpus_apart: bool = False
+    same_bars: bool = False
     codes: tuple[CodeRule, ...] = ()
     crash: str = "WorkloadFailed"
     timeout_of_node: str | None = None
@@ -123,7 +127,7 @@ class Tool(Model):
 
 BYSTANDERS = (
     OutputKind(name="nvidia-smi"),
-    OutputKind(name="launcher-log", breaks_off=True),
+    OutputKind(name="launcher-log", of_attempts=True),
     OutputKind(name="kernel-log"),
 )
 """Kinds of output that accompany a tool's and have no result of their own."""

@@ -120,7 +120,7 @@ def _as_data(document: Measurements, verdict: GroupVerdict) -> dict[str, Any]:
     return {
         "verdict": verdict.outcome.value,
         "files": list(document.files),
-        "mode": document.mode.value,
+        "mode": document.mode.name,
         "completeness": document.completeness.value,
         "reasonCodes": list(dict.fromkeys(reason.code for reason in verdict.reasons)),
         "reasons": data["reasons"],

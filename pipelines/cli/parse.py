@@ -8,11 +8,12 @@ import typer
 
 from catalog.entries.entry import Entry, find_entry
 from catalog.errors import Place
+from catalog.facts.tools import UNKNOWN_OUTPUT
 from pipelines.cli.exits import Exit
 from pipelines.cli.inputs import OutputFiles, expand, opened
 from pipelines.cli.measured import show_measurements
 from pipelines.cli.output import Format, print_json, stdout_console
-from steps.documents import Measurements, ReadMode
+from steps.documents import Measurements
 from steps.parse.api import ParseContext
 from steps.parse.reader import parse_stream
 
@@ -77,6 +78,6 @@ def hints(entry: Entry | None) -> ParseContext:
 
 def was_read(document: Measurements) -> bool:
     """True when the output was of a known kind and said anything."""
-    return document.mode is not ReadMode.UNKNOWN and bool(
+    return document.mode is not UNKNOWN_OUTPUT and bool(
         document.rows or document.figures or document.findings or document.ranks
     )

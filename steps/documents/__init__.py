@@ -16,7 +16,6 @@ from steps.documents.measurements import (
     Measurements,
     NcclRow,
     RankPlace,
-    ReadMode,
     TrainingStep,
 )
 from steps.documents.plan import (
@@ -89,7 +88,6 @@ __all__ = [
     "PlannedPair",
     "PlannedPart",
     "RankPlace",
-    "ReadMode",
     "ReasonGiven",
     "Report",
     "Result",

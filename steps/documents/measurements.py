@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator
 
 from catalog.facts.reasons import Effect
+from catalog.facts.tools import OutputKind, output_kind, output_kinds
 from catalog.reading.model import Model
 from steps.documents.base import Document
 
@@ -22,19 +23,17 @@ class Completeness(StrEnum):
     UNKNOWN_SCHEMA = "unknown-schema"
 
 
-class ReadMode(StrEnum):
-    """What kind of output it is."""
+def _kind_of(value: str | OutputKind) -> OutputKind:
+    return value if isinstance(value, OutputKind) else output_kind(value)
 
-    NCCL_TABLE = "nccl-table"
-    NCCL_JSON = "nccl-json"
-    DCGM_JSON = "dcgm-json"
-    DCGM_TEXT = "dcgm-text"
-    NVBANDWIDTH_JSON = "nvbandwidth-json"
-    TRAINING_LOG = "training-log"
-    KERNEL_LOG = "kernel-log"
-    NVIDIA_SMI = "nvidia-smi"
-    LAUNCHER_LOG = "launcher-log"
-    UNKNOWN = "unknown"
+
+Mode = Annotated[
+    OutputKind,
+    PlainValidator(_kind_of, json_schema_input_type=str),
+    PlainSerializer(str, return_type=str),
+    Field(json_schema_extra=lambda schema: schema.update(enum=[str(k) for k in output_kinds()])),
+]
+"""A kind of output, written as its name."""
 
 
 class Entity(Model):
@@ -232,7 +231,7 @@ class Measurements(Document):
     kind: Literal["Measurements"] = "Measurements"
     category: str | None = None
     group: str | None = None
-    mode: ReadMode
+    mode: Mode
     files: tuple[str, ...] = ()
     tool: str | None = None
     operation: str | None = None

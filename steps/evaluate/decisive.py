@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from statistics import fmean, median_low
 
+from catalog.facts.tools import output_kind
 from catalog.reading.quantity import parse_size
 from steps.documents import (
     DiagnosticRow,
     Evidence,
     Measurements,
     NcclRow,
-    ReadMode,
     TrainingStep,
 )
 from steps.documents.measurements import Row
@@ -83,7 +83,7 @@ class Decisive:
             if values:
                 text = f"{row_name(row)}: {row.status}, {said} {min(values):g} GB/s"
             # A row knows the line of its first text only.
-            if self._read.mode is not ReadMode.DCGM_JSON or "; " in row.text:
+            if self._read.mode is not output_kind("dcgm-json") or "; " in row.text:
                 line = None
         return Evidence(file=files[0] if files else None, line=line, text=text)
 

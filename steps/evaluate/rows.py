@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from steps.documents import DiagnosticRow, Measurements, NcclRow, ReadMode, TrainingStep
+from catalog.facts.tools import output_kind
+from steps.documents import DiagnosticRow, Measurements, NcclRow, TrainingStep
 from steps.documents.measurements import Row
 from steps.parse.nccl.sizes import size_name
 
@@ -63,7 +64,7 @@ def _amount(value: float | None, unit: str) -> str | None:
 
 def line_of(row: Row, read: Measurements) -> int | None:
     """Return the line of the output that the row stands in; JSON of nccl-tests has none."""
-    return None if read.mode is ReadMode.NCCL_JSON else row.line
+    return None if read.mode is output_kind("nccl-json") else row.line
 
 
 def diagnostics(read: Measurements) -> list[DiagnosticRow]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from catalog.facts.tools import OutputKind
 from steps.documents import (
     Completeness,
     Figure,
     Finding,
     RankPlace,
-    ReadMode,
 )
 from steps.documents.measurements import Row
 
@@ -96,7 +96,7 @@ class Part:
         start: first line of the attempt that counts, where the output holds several.
     """
 
-    mode: ReadMode
+    mode: OutputKind
     claimed: int = 0
     tool: str | None = None
     operation: str | None = None
@@ -126,3 +126,44 @@ class Scanner(Protocol):
 
     def finish(self, context: ParseContext) -> Part:
         """Return what was found; never raises, whatever was fed."""
+
+
+class JsonReader(Protocol):
+    """Reads JSON documents."""
+
+    def __call__(
+        self, data: object, text: str, name: str, context: ParseContext, *, cut_off: bool
+    ) -> Part | None:
+        """Read one document.
+
+        Args:
+            data: the parsed JSON, for JSON lines the list of their objects; None where the document
+                is cut off before anything is complete.
+            text: the same as text, for line numbers; may be empty.
+            name: of the output, for the evidence.
+            context: what is known about the run.
+            cut_off: the output ends inside the document.
+
+        Returns:
+            What it says, or None when it is of another kind.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindReader:
+    """How a kind of output is recognised and read.
+
+    Attributes:
+        name: of the kind, as the catalog has it.
+        scanners: make a scanner of its text, given the name of the output and what is known of the
+            run.
+        read_json: reads its JSON; None where it has none.
+        own_lines: lines that hold this are of this kind alone, and there can be very many of them.
+        inside_documents: its lines may stand in JSON of any structure.
+    """
+
+    name: str
+    scanners: tuple[Callable[[str, ParseContext], Scanner], ...] = ()
+    read_json: JsonReader | None = None
+    own_lines: bytes | None = None
+    inside_documents: bool = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from catalog.facts.reasons import Effect
+from catalog.facts.tools import output_kinds
 from steps.documents import (
     Completeness,
     Entity,
     Finding,
     Measurements,
     RankPlace,
-    ReadMode,
 )
 from steps.parse.api import ParseContext, Part
 from steps.parse.findings import finding, made_up_for
@@ -43,23 +43,6 @@ _ABOUT_THE_OUTPUT = frozenset(
 
 _SERIOUSNESS = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}
 
-# Which output of a run is its result, where several could be.
-_RESULT_FIRST = (
-    ReadMode.NCCL_JSON,
-    ReadMode.NCCL_TABLE,
-    ReadMode.DCGM_JSON,
-    ReadMode.DCGM_TEXT,
-    ReadMode.NVBANDWIDTH_JSON,
-    ReadMode.TRAINING_LOG,
-    ReadMode.NVIDIA_SMI,
-    ReadMode.LAUNCHER_LOG,
-    ReadMode.KERNEL_LOG,
-    ReadMode.UNKNOWN,
-)
-_BYSTANDERS = frozenset(
-    {ReadMode.KERNEL_LOG, ReadMode.LAUNCHER_LOG, ReadMode.NVIDIA_SMI, ReadMode.UNKNOWN}
-)
-
 
 def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measurements:
     """Return the document of one output.
@@ -79,7 +62,7 @@ def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measu
     findings = list(main.findings)
     for part in others:
         findings += [
-            made_up_for(item, main.start) if part.mode is ReadMode.LAUNCHER_LOG else item
+            made_up_for(item, main.start) if part.mode.of_attempts else item
             for item in part.findings
             if _joins(item, main)
         ]
@@ -107,17 +90,14 @@ def _joins(item: Finding, main: Part) -> bool:
     A process that a launcher saw end badly spoils a result that is complete by itself. dcgmi ends
     with an error code after every Fail; its reader has weighed the two.
     """
-    if item.code == "EXIT_CODE_NONZERO" and main.mode not in {
-        ReadMode.DCGM_JSON,
-        ReadMode.DCGM_TEXT,
-    }:
+    if item.code == "EXIT_CODE_NONZERO" and not main.mode.weighs_exit:
         return main.completeness in {None, Completeness.COMPLETE}
     return item.code not in _ABOUT_THE_OUTPUT
 
 
 def _without_result(part: Part) -> Completeness:
     """Return the completeness of an output whose reader cannot tell, such as a kernel log."""
-    if part.mode is ReadMode.LAUNCHER_LOG:
+    if part.mode.of_attempts:
         return Completeness.ABORTED
     return Completeness.COMPLETE
 
@@ -184,10 +164,10 @@ def combine(measurements: Sequence[Measurements]) -> Measurements:
 
 def _result_rank(item: Measurements) -> tuple[object, ...]:
     return (
-        item.mode in _BYSTANDERS,
+        item.mode.tool is None,
         not item.figures,
         item.completeness is not Completeness.COMPLETE,
-        _RESULT_FIRST.index(item.mode),
+        output_kinds().index(item.mode),
         item.completeness is Completeness.EMPTY,
     )
 

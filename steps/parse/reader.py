@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 from typing import BinaryIO
 
-from steps.documents import Completeness, Measurements, ReadMode
+from catalog.facts.tools import UNKNOWN_OUTPUT
+from steps.documents import Completeness, Measurements
 from steps.parse.api import ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.merge import combine, from_parts
-from steps.parse.recognise import TOOL_MODES, Recogniser
+from steps.parse.recognise import Recogniser
 from steps.parse.stream import Reading, read_lines
 
 __all__ = ["combine", "parse_bytes", "parse_stream"]
@@ -70,7 +71,7 @@ def parse_bytes(
 
 def _broken(error: Exception) -> Part:
     return Part(
-        mode=ReadMode.UNKNOWN,
+        mode=UNKNOWN_OUTPUT,
         completeness=Completeness.UNKNOWN_SCHEMA,
         findings=[
             finding("LOG_UNREADABLE", f"readiness itself failed on it: {type(error).__name__}")
@@ -81,12 +82,12 @@ def _broken(error: Exception) -> Part:
 def _nothing(reading: Reading, *, blank: bool) -> Part:
     if blank:
         return Part(
-            mode=ReadMode.UNKNOWN,
+            mode=UNKNOWN_OUTPUT,
             completeness=Completeness.EMPTY,
             findings=[finding("LOG_EMPTY", "the output is empty")],
         )
     return Part(
-        mode=ReadMode.UNKNOWN,
+        mode=UNKNOWN_OUTPUT,
         completeness=Completeness.UNKNOWN_SCHEMA,
         findings=[
             finding(
@@ -100,13 +101,11 @@ def _nothing(reading: Reading, *, blank: bool) -> Part:
 
 def _check_tool(part: Part, context: ParseContext) -> None:
     """An output without anything of the tool that was to run is no result, however clean it is."""
-    if context.tool is None or part.mode in TOOL_MODES[context.tool]:
+    if context.tool is None or part.mode.tool == context.tool:
         return
     if part.completeness in {None, Completeness.COMPLETE}:
         part.completeness = (
-            Completeness.ABORTED
-            if part.mode is ReadMode.LAUNCHER_LOG
-            else Completeness.UNKNOWN_SCHEMA
+            Completeness.ABORTED if part.mode.of_attempts else Completeness.UNKNOWN_SCHEMA
         )
     part.findings.append(
         finding(
@@ -126,8 +125,8 @@ def _check_stream(part: Part, reading: Reading) -> None:
 
 def _check_exit(part: Part, context: ParseContext) -> None:
     """An error code contradicts an output that looks complete; the others say so themselves."""
-    if part.mode in {ReadMode.DCGM_JSON, ReadMode.DCGM_TEXT}:
-        return  # dcgmi ends with an error code after every Fail; its reader has weighed the two
+    if part.mode.weighs_exit:
+        return
     if context.exit_code and part.completeness in {None, Completeness.COMPLETE}:
         part.findings.append(
             finding("EXIT_CODE_NONZERO", f"the tool ended with exit code {context.exit_code}")

@@ -4,48 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from steps.documents import Completeness, Finding, ReadMode
-from steps.parse import dcgm, nccl
+from catalog.facts.tools import UNKNOWN_OUTPUT, OutputKind, output_kinds
+from steps.documents import Completeness, Finding
 from steps.parse.api import Line, ParseContext, Part, Scanner
-from steps.parse.dcgm import DcgmTextScanner, NvbandwidthTextScanner, NvidiaSmiScanner
 from steps.parse.findings import finding
 from steps.parse.json_documents import Document, JsonDocuments
-from steps.parse.kernel import KernelScanner
-from steps.parse.launcher import LauncherScanner
+from steps.parse.kinds import KINDS
 from steps.parse.lines import clean_line
-from steps.parse.nccl import NcclScanner
-from steps.parse.training import TrainingScanner
-
-SCANNERS: tuple[Callable[[str], Scanner], ...] = (
-    NcclScanner,
-    DcgmTextScanner,
-    NvbandwidthTextScanner,
-    NvidiaSmiScanner,
-    TrainingScanner,
-    KernelScanner,
-    LauncherScanner,
-)
-
-_NCCL_LOG = b" NCCL INFO "
-
-TOOL_MODES: dict[str, frozenset[ReadMode]] = {
-    "nccl": frozenset({ReadMode.NCCL_JSON, ReadMode.NCCL_TABLE}),
-    "dcgm": frozenset({ReadMode.DCGM_JSON, ReadMode.DCGM_TEXT, ReadMode.NVBANDWIDTH_JSON}),
-    "training": frozenset({ReadMode.TRAINING_LOG}),
-}
-"""Modes in which the tool of a category prints its result."""
-
-JSON_MODES = frozenset({ReadMode.NCCL_JSON, ReadMode.DCGM_JSON, ReadMode.NVBANDWIDTH_JSON})
-BYSTANDERS = frozenset({ReadMode.KERNEL_LOG, ReadMode.LAUNCHER_LOG, ReadMode.NVIDIA_SMI})
-"""Modes that accompany a tool's output and have no result of their own."""
-
-_HINTS = (
-    (ReadMode.NCCL_JSON, re.compile(r'"(?:nccl_version|average_bus_bandwidth|alg_bw|algBw)"')),
-    (ReadMode.NVBANDWIDTH_JSON, re.compile(r'"nvbandwidth"|"bandwidth_matrix"')),
-    (ReadMode.DCGM_JSON, re.compile(r'"DCGM [\w ]*Diagnostic"|"test_categories"')),
-)
 
 
 class Recogniser:
@@ -60,22 +26,25 @@ class Recogniser:
         self.name = name
         self.blank = True
         self._documents = JsonDocuments()
-        self._scanners = [
-            (scanner, _needle_search(scanner)) for scanner in (make(name) for make in SCANNERS)
-        ]
-        for scanner, _ in self._scanners:
-            if isinstance(scanner, KernelScanner):
-                scanner.begin(context)
-        # there can be very many lines of NCCL's log, and they are no other tool's
-        self._nccl: list[Scanner] = [
-            scanner for scanner, _ in self._scanners if isinstance(scanner, NcclScanner)
-        ]
+        self._scanners: list[tuple[Scanner, Callable[[bytes], object] | None]] = []
+        self._in_documents: list[tuple[Scanner, Callable[[bytes], object] | None]] = []
+        self._owners: list[tuple[bytes, list[Scanner]]] = []
+        for kind in KINDS:
+            scanners = [make(name, context) for make in kind.scanners]
+            searched = [(scanner, _needle_search(scanner)) for scanner in scanners]
+            self._scanners += searched
+            if kind.inside_documents:
+                self._in_documents += searched
+            if kind.own_lines:
+                self._owners.append((kind.own_lines, scanners))
         self._known_keys: dict[frozenset[str], bool] = {}
 
     def take(self, raw: bytes, number: int, *, ended: bool = True) -> None:
         """Take one raw line."""
-        if _NCCL_LOG in raw:
-            wanting = self._nccl
+        for mark, owners in self._owners:
+            if mark in raw:
+                wanting = owners
+                break
         else:
             wanting = [scanner for scanner, search in self._scanners if not search or search(raw)]
         for line in clean_line(raw, number, ended=ended):
@@ -115,27 +84,24 @@ class Recogniser:
 
     def _read_as_text(self, unknown: Sequence[Document]) -> None:
         """Look for kernel lines in JSON of any structure, such as events and node conditions."""
-        kernel = [item for item in self._scanners if isinstance(item[0], KernelScanner)]
         for document in unknown:
             if document.one_line and isinstance(document.data, dict) and not document.cut_off:
                 continue  # was read as text already
             lines = document.text.split("\n")
             for index, text in enumerate(lines):
                 ended = not document.cut_off or index + 1 < len(lines)
-                for scanner, search in kernel:
+                for scanner, search in self._in_documents:
                     if search is None or search(text.encode("utf-8", "replace")):
                         scanner.feed(Line(document.line + index, text, ended=ended))
 
 
 def _rank(part: Part, context: ParseContext) -> tuple[object, ...]:
-    modes = TOOL_MODES.get(context.tool or "", frozenset())
-    known = part.mode is not ReadMode.UNKNOWN
-    strong = bool(part.rows or part.figures) and part.mode not in BYSTANDERS
+    strong = bool(part.rows or part.figures) and part.mode.tool is not None
     return (
-        known,
-        part.mode in modes,
+        part.mode is not UNKNOWN_OUTPUT,
+        context.tool is not None and part.mode.tool == context.tool,
         # numbers of a JSON report are exact, those of a table beside it are rounded
-        part.mode in JSON_MODES and part.completeness is Completeness.COMPLETE,
+        part.mode.exact and part.completeness is Completeness.COMPLETE,
         strong and part.claimed > 2,
         part.claimed,
     )
@@ -184,31 +150,32 @@ def _read(documents: Sequence[Document], name: str, context: ParseContext) -> Pa
     first = documents[0]
     data = first.data if len(documents) == 1 else [document.data for document in documents]
     text = "\n".join(document.text for document in documents)
-    part = nccl.read_json(data, text, name, context, cut_off=first.cut_off)
-    if part is None and data is not None:
-        part = dcgm.read_json(data, text, name, context)
-        if part and first.cut_off:
-            part = replace(
-                part,
-                completeness=Completeness.CUT_OFF,
-                findings=[*part.findings, _truncated("the JSON document is cut off")],
-            )
-    return part
+    for kind in KINDS:
+        part = kind.read_json and kind.read_json(data, text, name, context, cut_off=first.cut_off)
+        if part:
+            return part
+    return None
 
 
 def _cut_off(document: Document) -> Part:
-    mode = next((mode for mode, hint in _HINTS if hint.search(document.text)), ReadMode.UNKNOWN)
     return Part(
-        mode=mode,
+        mode=_looks_like(document.text),
         claimed=document.text.count("\n") + 1,
         completeness=Completeness.CUT_OFF,
         findings=[_truncated("the JSON document is cut off")],
     )
 
 
+def _looks_like(text: str) -> OutputKind:
+    for kind in output_kinds():
+        if kind.looks_like and re.search(kind.looks_like, text):
+            return kind
+    return UNKNOWN_OUTPUT
+
+
 def _unreadable(documents: Sequence[Document], why: str) -> Part:
     return Part(
-        mode=ReadMode.UNKNOWN,
+        mode=UNKNOWN_OUTPUT,
         claimed=1 + sum(document.text.count("\n") for document in documents),
         completeness=Completeness.UNKNOWN_SCHEMA,
         findings=[finding("SCHEMA_UNKNOWN", why)],

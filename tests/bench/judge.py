@@ -19,6 +19,7 @@ import celpy
 from celpy import celtypes
 
 from catalog.bars.bar import Bar
+from catalog.facts.tools import output_kind
 from steps.documents import (
     Completeness,
     Figure,
@@ -26,7 +27,6 @@ from steps.documents import (
     Measurements,
     NcclRow,
     Outcome,
-    ReadMode,
     Verdict,
 )
 from steps.documents.measurements import Row
@@ -109,7 +109,7 @@ def _output(rng: random.Random) -> Measurements:
     ]
     kept: tuple[Row, ...] = tuple(rows)
     return Measurements(
-        mode=ReadMode.NCCL_TABLE,
+        mode=output_kind("nccl-table"),
         files=("output.log",),
         completeness=Completeness.COMPLETE,
         figures=compute(rows) | {"wrongCount": Figure(value=0, unit="count")},

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from catalog.bars.bar import Bar
 from catalog.bars.required import bars_for
 from catalog.entries.entry import Entry
+from catalog.facts.tools import output_kind
 from catalog.hardware.hardware import Hardware
 from catalog.language.expressions import compile_bar
 from steps.documents import (
@@ -21,7 +22,6 @@ from steps.documents import (
     Measurements,
     NcclRow,
     Outcome,
-    ReadMode,
     TrainingStep,
 )
 from steps.evaluate.context import Context, context_of
@@ -69,7 +69,7 @@ def nccl(
                 )
             )
     return Measurements(
-        mode=ReadMode.NCCL_TABLE,
+        mode=output_kind("nccl-table"),
         files=("output.log",),
         completeness=Completeness.COMPLETE,
         figures=compute(rows) | {"wrongCount": Figure(value=0, unit="count")},
@@ -104,7 +104,7 @@ def dcgm(
     for row in rows:
         by_test.setdefault(row.test, set()).add(row.status)
     return Measurements(
-        mode=ReadMode.DCGM_JSON,
+        mode=output_kind("dcgm-json"),
         files=("diag.json",),
         completeness=Completeness.COMPLETE,
         figures=count_tests(by_test.values())
@@ -148,7 +148,7 @@ def training(
     if tflops is not None:
         figures["avgTFLOPsPerGPU"] = Figure(value=tflops, unit="TFLOP/s")
     return Measurements(
-        mode=ReadMode.TRAINING_LOG,
+        mode=output_kind("training-log"),
         files=("train.log",),
         completeness=Completeness.COMPLETE,
         figures=figures,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from steps.documents import DiagnosticRow, Evidence, Measurements, ReadMode
+from catalog.facts.tools import OutputKind, output_kind
+from steps.documents import DiagnosticRow, Evidence, Measurements
 from steps.evaluate.computed import computed_from
 from steps.evaluate.decisive import Decisive
 from tests.evaluate.outputs import dcgm, nccl, training
@@ -50,14 +51,14 @@ BOTH = "GPU to Host bandwidth: 41.5 GB/s{}Host to GPU bandwidth: 43.5 GB/s"
 @pytest.mark.parametrize(
     ("mode", "text", "line"),
     [
-        (ReadMode.DCGM_JSON, BOTH.format(", "), 7),
-        (ReadMode.DCGM_JSON, BOTH.format("; "), None),
-        (ReadMode.DCGM_TEXT, BOTH.format(", "), None),
+        (output_kind("dcgm-json"), BOTH.format(", "), 7),
+        (output_kind("dcgm-json"), BOTH.format("; "), None),
+        (output_kind("dcgm-text"), BOTH.format(", "), None),
     ],
     ids=["one text", "two texts on lines of their own", "table with the text below the status"],
 )
 def test_line_of_a_bandwidth_is_cited_where_it_is_known(
-    mode: ReadMode, text: str, line: int | None
+    mode: OutputKind, text: str, line: int | None
 ) -> None:
     row = DiagnosticRow(
         test="pcie", status="pass", gpu=2, value=41.5, unit="GB/s", text=text, line=7

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from steps.documents import Completeness, Measurements, ReadMode, dump, load
+from catalog.facts.tools import output_kind
+from steps.documents import Completeness, Measurements, dump, load
 from steps.parse import combine, parse_bytes, parse_stream
 from steps.parse.api import ParseContext
 from tests.parse.nccl_logs import SIZES, SPEEDS, Table, log
@@ -58,7 +59,7 @@ def test_deep_json_does_not_break_the_reader() -> None:
 
 def test_findings_of_other_readers_are_merged() -> None:
     found = parse(log() + XID)
-    assert found.mode is ReadMode.NCCL_TABLE
+    assert found.mode is output_kind("nccl-table")
     assert found.completeness is Completeness.COMPLETE
     assert any(code.startswith(("XID_79", "GPU_FELL")) for code in codes(found))
 
@@ -227,7 +228,7 @@ def test_json_lines_and_text_beside_each_other() -> None:
         for size in (1 << 20, 1 << 21) for place in (0, 1)
     )  # fmt: skip
     found = parse("noise before\n" + rows + "\nnoise after\n")
-    assert found.mode is ReadMode.NCCL_JSON
+    assert found.mode is output_kind("nccl-json")
     assert len(found.rows) == 2
     assert codes(found) == {"VALIDATION_OFF"}
 
@@ -377,4 +378,4 @@ def test_a_complete_run_after_a_cut_one_counts_with_a_warning() -> None:
     ],
 )
 def test_words_inside_a_program_are_no_table(data: bytes) -> None:
-    assert parse_bytes(data, "all_reduce_perf").mode is not ReadMode.NCCL_TABLE
+    assert parse_bytes(data, "all_reduce_perf").mode is not output_kind("nccl-table")

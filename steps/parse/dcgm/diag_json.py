@@ -17,7 +17,7 @@ import json
 import re
 from typing import Any
 
-from steps.documents import ReadMode
+from catalog.facts.tools import output_kind
 from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.measured import to_part
@@ -100,7 +100,7 @@ class _Lines:
 
 class _Reader:
     def __init__(self, text: str, name: str) -> None:
-        self.run = DiagnosticRun(mode=ReadMode.DCGM_JSON, tool="dcgmi diag", file=name)
+        self.run = DiagnosticRun(mode=output_kind("dcgm-json"), tool="dcgmi diag", file=name)
         self._lines = _Lines(text)
         self._hosts: dict[int, str] = {}
         self._infos: list[list[tuple[int | None, bool]]] = []

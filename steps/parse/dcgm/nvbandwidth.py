@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.facts.reasons import Effect
-from steps.documents import Completeness, DiagnosticRow, Entity, Figure, ReadMode
+from catalog.facts.tools import OutputKind, output_kind
+from steps.documents import Completeness, DiagnosticRow, Entity, Figure
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.collect import Findings
@@ -77,7 +78,7 @@ class _Case:
 @dataclass(slots=True)
 class _Run:
     file: str
-    mode: ReadMode
+    mode: OutputKind
     claimed: int = 0
     cases: list[_Case] = field(default_factory=list)
     devices: dict[int, tuple[str, str | None]] = field(default_factory=dict)
@@ -102,7 +103,7 @@ def read_nvbandwidth(
     if "nvbandwidth" not in data:
         return None
     body = data["nvbandwidth"]
-    run = _Run(name, ReadMode.NVBANDWIDTH_JSON, claimed=max(1, text.count("\n")))
+    run = _Run(name, output_kind("nvbandwidth-json"), claimed=max(1, text.count("\n")))
     if is_cut_off(text):
         run.cut_off = "the JSON document is cut off"
     if not isinstance(body, dict):
@@ -189,7 +190,7 @@ class NvbandwidthTextScanner:
     )
 
     def __init__(self, file: str) -> None:
-        self._run = _Run(file, ReadMode.DCGM_TEXT)
+        self._run = _Run(file, output_kind("dcgm-text"))
         self._case: _Case | None = None
         self._columns: list[int] | None = None
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.facts import dcgm
-from steps.documents import Figure, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import Figure
 from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.measured import count, to_part
@@ -58,7 +59,7 @@ def _is_preflight(event: Mapping[str, Any]) -> bool:
 class _Reader:
     def __init__(self, name: str) -> None:
         self.run = DiagnosticRun(
-            mode=ReadMode.DCGM_JSON, tool="preflight-dcgm-diag", file=name, lists_all=False
+            mode=output_kind("dcgm-json"), tool="preflight-dcgm-diag", file=name, lists_all=False
         )
         self._indices: dict[str, int] = {}
         self._uuids: list[tuple[TestResult, str]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from steps.documents import ReadMode
+from catalog.facts.tools import OutputKind
 
 Status = Literal["pass", "fail", "warn", "skip", "unknown"]
 
@@ -71,7 +71,7 @@ class DiagnosticRun:
         whole_run: the results are of a run of the diagnostics, so that its coverage counts.
     """
 
-    mode: ReadMode
+    mode: OutputKind
     tool: str
     file: str
     claimed: int = 0

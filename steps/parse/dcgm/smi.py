@@ -9,7 +9,8 @@ import re
 from typing import NamedTuple
 
 from catalog.facts.reasons import Effect
-from steps.documents import Entity, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import Entity
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.collect import Findings
@@ -271,7 +272,7 @@ class NvidiaSmiScanner:
         if self._claimed:
             self._count(findings, context)
         return Part(
-            mode=ReadMode.NVIDIA_SMI,
+            mode=output_kind("nvidia-smi"),
             claimed=self._claimed,
             tool="nvidia-smi",
             findings=findings.finish(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from catalog.facts import dcgm
-from steps.documents import ReadMode
+from catalog.facts.tools import output_kind
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.dcgm import words
 from steps.parse.dcgm.measured import to_part
@@ -69,7 +69,7 @@ class DcgmTextScanner:
     )
 
     def __init__(self, file: str) -> None:
-        self._run = DiagnosticRun(mode=ReadMode.DCGM_TEXT, tool="dcgmi diag", file=file)
+        self._run = DiagnosticRun(mode=output_kind("dcgm-text"), tool="dcgmi diag", file=file)
         self._tables: dict[str | None, DiagTable] = {}
         self._link_gpu: int | None = None
         self._watch = "node_condition"

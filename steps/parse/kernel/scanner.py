@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from catalog.facts.reasons import Effect
-from steps.documents import Finding, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import Finding
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.kernel.lost import LostGpuReader
 from steps.parse.kernel.platform import PlatformReader
@@ -135,7 +136,7 @@ class KernelScanner:
             for each in readers.findings(context)
         ]
         findings.sort(key=lambda finding: finding.evidence[0].line or 0)
-        return Part(mode=ReadMode.KERNEL_LOG, claimed=self._claimed, findings=findings)
+        return Part(mode=output_kind("kernel-log"), claimed=self._claimed, findings=findings)
 
 
 def _of_other_time(each: Finding, era: Era) -> Finding:

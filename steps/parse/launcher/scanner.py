@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from catalog.facts.reasons import Effect
-from catalog.facts.tools import TOOLS
-from steps.documents import Completeness, Entity, Finding, ReadMode
+from catalog.facts.tools import TOOLS, output_kind
+from steps.documents import Completeness, Entity, Finding
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.launcher.rules import ENDS_RUN, FOLLOWS, HARMLESS, RULES
@@ -186,7 +186,7 @@ class LauncherScanner:
 
     def finish(self, context: ParseContext) -> Part:
         """Return the failures, first cause first; ABORTED when one of them ended the run."""
-        part = Part(mode=ReadMode.LAUNCHER_LOG, claimed=self._claimed)
+        part = Part(mode=output_kind("launcher-log"), claimed=self._claimed)
         codes = [code for code, _ in self._tally.items()]
         ended = self._exit_code(context) if self._exit.count else None
         found = []

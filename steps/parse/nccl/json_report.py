@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steps.documents import NcclRow, RankPlace, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import NcclRow, RankPlace
 from steps.documents.measurements import Row
 from steps.parse.api import ParseContext, Part
 from steps.parse.findings import finding
@@ -117,7 +118,7 @@ def _concluded(
         [run], aborted=aborted, ranks=ranks
     )
     return Part(
-        mode=ReadMode.NCCL_JSON,
+        mode=output_kind("nccl-json"),
         tool=f"{concluded.operation}_perf" if concluded.operation else "nccl-tests",
         operation=concluded.operation,
         completeness=concluded.completeness,

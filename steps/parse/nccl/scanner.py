@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from steps.documents import Completeness, Figure, Finding, RankPlace, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import Completeness, Figure, Finding, RankPlace
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding, made_up_for
 from steps.parse.nccl import rccl
@@ -179,7 +180,7 @@ class NcclScanner:
             runs[0].bounds = None if self._csv.cut else runs[0].bounds
             ranks = replace(ranks, count=rccl.rank_count(self._csv.records))
         part = Part(
-            mode=ReadMode.NCCL_TABLE,
+            mode=output_kind("nccl-table"),
             # a log of NCCL alone is only worth something when nothing else is known about it
             claimed=self._structure or int(self._logged or self._failures.seen),
             ranks=places,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from steps.parse.api import KindReader
 from steps.parse.training.scanner import TrainingScanner
 
-__all__ = ["TrainingScanner"]
+__all__ = ["KINDS", "TrainingScanner"]
+
+KINDS = (KindReader(name="training-log", scanners=(lambda name, _: TrainingScanner(name),)),)

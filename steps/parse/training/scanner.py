@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from catalog.facts.reasons import Effect
-from steps.documents import Completeness, Evidence, Figure, Finding, ReadMode
+from catalog.facts.tools import output_kind
+from steps.documents import Completeness, Evidence, Figure, Finding
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.sightings import Seen
@@ -235,7 +236,7 @@ class TrainingScanner:
             self._take_lone_times()
         log.mark_warmup(context)
         gpus = context.gpus or self._world
-        part = Part(mode=ReadMode.TRAINING_LOG, claimed=self._claimed)
+        part = Part(mode=output_kind("training-log"), claimed=self._claimed)
         part.tool = next(iter(sorted(self._tools)), None)
         part.rows = list(rows(log))
         if log.steps:

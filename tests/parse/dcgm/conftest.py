@@ -8,12 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from steps.parse.api import Line, ParseContext, Part, Scanner
-from steps.parse.dcgm import (
-    DcgmTextScanner,
-    NvbandwidthTextScanner,
-    NvidiaSmiScanner,
-    read_json,
-)
+from steps.parse.dcgm import KINDS, DcgmTextScanner, NvbandwidthTextScanner, NvidiaSmiScanner
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -42,6 +37,15 @@ def read_text(text: str, context: ParseContext) -> Part:
         NvbandwidthTextScanner,
     )
     return max((scan(make, text, context) for make in makers), key=lambda part: part.claimed)
+
+
+def read_json(data: object, text: str, name: str, context: ParseContext) -> Part | None:
+    """Ask every reader of JSON of the tool."""
+    for kind in KINDS:
+        part = kind.read_json and kind.read_json(data, text, name, context, cut_off=False)
+        if part:
+            return part
+    return None
 
 
 def read_file(name: str, context: ParseContext) -> Part:

@@ -12,8 +12,8 @@ from catalog.facts.dcgm import Reading
 from catalog.facts.reasons import Effect, reason
 from steps.documents import Completeness, DiagnosticRow
 from steps.parse.api import ParseContext, Part
-from steps.parse.dcgm import DcgmTextScanner, read_json, words
-from tests.parse.dcgm.conftest import FIXTURES, Read, read_text, scan
+from steps.parse.dcgm import DcgmTextScanner, words
+from tests.parse.dcgm.conftest import FIXTURES, Read, read_json, read_text, scan
 
 
 def figures(part: Part) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from catalog.facts.reasons import Effect
 from steps.documents import Completeness
 from steps.parse.api import ParseContext, Part
-from steps.parse.dcgm import read_json
-from tests.parse.dcgm.conftest import FIXTURES, read_text
+from tests.parse.dcgm.conftest import FIXTURES, read_json, read_text
 
 KEYS = st.sampled_from(
     [

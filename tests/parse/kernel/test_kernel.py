@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.facts.reasons import Effect, reason
+from catalog.facts.tools import output_kind
 from catalog.facts.xids import XidClass, all_xids, find_xid
-from steps.documents import ReadMode
 from steps.parse.api import ParseContext
 from steps.parse.kernel import KernelScanner
 from tests.feeding import said, scan, show
@@ -237,7 +237,7 @@ def test_reads_kernel_lines(name: str) -> None:
     part = scan(KernelScanner, text)
     show(name, expected, said(part))
     assert said(part) == expected
-    assert part.mode is ReadMode.KERNEL_LOG
+    assert part.mode is output_kind("kernel-log")
     assert part.completeness is None
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.facts.reasons import Effect, reason
-from steps.documents import ReadMode, TrainingStep
+from catalog.facts.tools import output_kind
+from steps.documents import TrainingStep
 from steps.parse.api import ParseContext
 from steps.parse.reader import parse_bytes
 from steps.parse.training import TrainingScanner
@@ -402,4 +403,4 @@ def test_no_run_is_good_whose_process_was_ended(
     read = parse_bytes(f"{megatron_run(60)}{line}\n".encode(), "out.log", context)
     found = {finding.code: finding for finding in read.findings}
     assert found[code].effect is Effect.INCONCLUSIVE
-    assert read.mode is ReadMode.TRAINING_LOG
+    assert read.mode is output_kind("training-log")

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from steps.documents import Completeness, ReadMode, TrainingStep
+from catalog.facts.tools import output_kind
+from steps.documents import Completeness, TrainingStep
 from steps.parse.api import ParseContext, Part
 from steps.parse.training import TrainingScanner
 from tests.feeding import scan, show
@@ -165,7 +166,7 @@ def test_figures(name: str) -> None:
     got = {name: _figures(part).get(name) for name in expected}
     show(name, expected, got)
     assert got == expected
-    assert part.mode is ReadMode.TRAINING_LOG
+    assert part.mode is output_kind("training-log")
     assert part.claimed > 0
 
 
