@@ -51,6 +51,9 @@ RUNNER_CLUSTER_RULES = (
     _rule("", "nodes", "get list"),
     # events about nodes, which stand in the namespace default
     _rule("", "events", "list"),
+    # heartbeats of kubelets, in kube-node-lease; a Role there would be lost in an overlay that sets
+    # the namespace of everything
+    _rule("coordination.k8s.io", "leases", "get list"),
     # pods of others tell which nodes are busy
     _rule("", "pods", "list"),
     _rule("resource.k8s.io", "resourceslices", "list"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from catalog.facts.reasons import reason
-from steps.documents import RunRecord
+from steps.documents import RunOutcome, RunRecord
 
 MAX_ATTEMPTS = 3
 """A run that fails for an infrastructure reason that can heal is tried this often in all."""
@@ -20,8 +20,8 @@ def wait_before_next(attempt: int, first: timedelta = FIRST_BACKOFF) -> timedelt
 
 
 def worth_retrying(record: RunRecord) -> bool:
-    """Say whether the first cause is of a kind that can heal; a measured failure never is."""
-    if not record.failures:
+    """Say whether the first cause is of a kind that can heal; what was measured is kept."""
+    if record.outcome is RunOutcome.COMPLETED or not record.failures:
         return False
     first = record.failures[0]
     return reason(first.code).heals and not first.permanent

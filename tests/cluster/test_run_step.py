@@ -180,7 +180,7 @@ def test_kubelet_that_stops_in_mid_run(
     # Its pod cannot be confirmed gone while the kubelet is away, and that is said.
     assert [failure.code for failure in record.failures] == [
         "HardwareFailureDetected",
-        "INFRA_CLEANUP",
+        "INFRA_NOT_FREED",
     ]
     wait_for(
         "the pod to go with the kubelet's return",

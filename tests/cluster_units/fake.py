@@ -49,6 +49,7 @@ class FakeCluster(Cluster):
         self.history: list[Change] | None = None
         self.before_look: Callable[[FakeCluster], None] = lambda _: None
         self.deaf: set[str] = set()
+        self.silent: set[str] = set()
         self.starts = True
         self.looks = 0
         self._uids = itertools.count(1)
@@ -87,6 +88,9 @@ class FakeCluster(Cluster):
         self.job_of(role)["status"] = {"conditions": [{"type": kind, "status": "True"}]}
 
     # the API
+
+    def in_namespace(self, namespace: str) -> Cluster:
+        return self if namespace != "kube-node-lease" else _NodeLeases(self)
 
     def get(self, kind: str, name: str) -> Object:
         self._maybe_away()
@@ -217,6 +221,33 @@ class FakeCluster(Cluster):
     def _maybe_away(self) -> None:
         if self.away:
             raise self.away
+
+
+class _NodeLeases(FakeCluster):
+    """The Leases of nodes: every kubelet that is not silent has renewed its one since."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._uids = cluster._uids
+
+    def get(self, kind: str, name: str) -> Object:
+        for item in self.find(kind):
+            if item["metadata"]["name"] == name:
+                return item
+        raise NotFoundError(f"{kind} {name} not found")
+
+    def find(self, kind: str, selector: str = "", field_selector: str = "") -> list[Object]:
+        names = [node["metadata"]["name"] for node in self._cluster.find("Node")]
+        silent = self._cluster.silent
+        return [
+            {
+                "kind": kind,
+                "metadata": {"name": name},
+                "spec": {"renewTime": "long ago" if name in silent else str(next(self._uids))},
+            }
+            for name in names
+        ]
 
 
 def run_pod(pod: Object, address: str) -> None:

@@ -171,7 +171,7 @@ def test_lost_heartbeat_is_told_in_the_controllers_words() -> None:
     assert watch.look([after], NOW) == []
     (event,) = watch.look([after], NOW + timedelta(seconds=31))
     assert (event.code, event.at) == ("NODE_NOT_READY", NOW)
-    assert (watch.notes, watch.in_doubt) == ([], False)
+    assert (watch.notes, watch.doubts) == ([], {})
     assert event.text == (
         "Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status."
     )
@@ -188,10 +188,10 @@ def test_kubelet_that_restarts_is_only_noted() -> None:
     for minute in range(3):
         start = NOW + timedelta(minutes=minute)
         assert watch.look([after], start) == []
-        assert watch.in_doubt
+        assert watch.doubts
         assert watch.look([after], start + timedelta(seconds=12)) == []
         assert watch.look([node("gpu-a")], start + timedelta(seconds=15)) == []
-        assert not watch.in_doubt
+        assert not watch.doubts
     assert {(note.node, note.code) for note in watch.notes} == {("gpu-a", "NODE_FLAPPED")}
     assert "PLEG is not healthy" in watch.notes[0].text
 

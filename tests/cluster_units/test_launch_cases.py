@@ -170,6 +170,11 @@ def vanished_worker(c: FakeCluster, *, suspended: bool = False) -> None:
     c.put(told)
 
 
+def lingers(c: FakeCluster) -> None:
+    c.deaf = {c.of("Secret")[0]["metadata"]["name"]}
+    c.end("launcher", 0)
+
+
 def stays(c: FakeCluster) -> None:
     c.deaf = {worker_on(c, "gpu-b")["metadata"]["name"]}
     c.end("launcher", 0)
@@ -393,10 +398,17 @@ CASES = {
         words="SIGTERM",
     ),
     "pod-that-does-not-go": Case(
-        code="INFRA_CLEANUP",
+        code="INFRA_NOT_FREED",
         script=when_runs("launcher", stays),
         outcome=RunOutcome.COMPLETED,
-        words="on gpu-b",
+        words="still there after clean-up: Pod",
+        place="gpu-b",
+    ),
+    "secret-that-does-not-go": Case(
+        code="INFRA_CLEANUP",
+        script=when_runs("launcher", lingers),
+        outcome=RunOutcome.COMPLETED,
+        words="Secret",
     ),
 }
 

@@ -515,7 +515,7 @@ def test_kubelet_that_stops_fails_its_node_and_no_other() -> None:
         hard, left = record.failures
         assert (hard.code, hard.entity and hard.entity.node) == ("HardwareFailureDetected", "gpu-b")
         # Nobody confirms that its pod is gone.
-        assert left.code == "INFRA_CLEANUP"
+        assert (left.code, left.entity and left.entity.node) == ("INFRA_NOT_FREED", "gpu-b")
         verdict = judge_group(
             record.group, "nccl", BarSet(nodes=2), record=record, measurements=None
         )

@@ -13,7 +13,7 @@ from catalog.errors import ClusterError, InputError
 from steps.cluster.api.client import Object, RefusedError
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.launch import launch
-from steps.documents import RunOutcome
+from steps.documents import Entity, RunOutcome
 from steps.store.store import DirectoryStore
 from tests.builders import setting
 from tests.cluster_units.fake import FINISHED, FakeCluster, end_pod, event
@@ -396,8 +396,9 @@ def test_pod_that_does_not_go_away_is_told() -> None:
     cluster.before_look = when_runs("launcher", hang)
     record = run(cluster, job()).record
     assert record.outcome is RunOutcome.COMPLETED
-    assert [failure.code for failure in record.failures] == ["INFRA_CLEANUP"]
+    assert [failure.code for failure in record.failures] == ["INFRA_NOT_FREED"]
     assert "on gpu-a" in record.failures[0].message
+    assert record.failures[0].entity == Entity(node="gpu-a")
 
 
 def left_over(cluster: FakeCluster) -> None:

@@ -119,6 +119,10 @@ class Cluster:
             raise ClusterError(f"no cluster can be reached: {error}") from error
         return cls(client.ApiClient(settings), namespace or "default")
 
+    def in_namespace(self, namespace: str) -> Cluster:
+        """Return the same connection to another namespace."""
+        return Cluster(self._api, namespace)
+
     def get(self, kind: str, name: str) -> Object:
         """Read one object.
 

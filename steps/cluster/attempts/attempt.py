@@ -13,12 +13,13 @@ from catalog.entries.entry import find_entry
 from catalog.errors import ClusterError
 from catalog.reading.quantity import format_duration
 from steps.cluster.api.client import Cluster, ConflictError, NotFoundError, RefusedError
-from steps.cluster.attempts.clean import remove
+from steps.cluster.attempts.clean import Left, remove
 from steps.cluster.objects.facts import placements, versions
 from steps.cluster.objects.names import GroupNames
 from steps.cluster.objects.pods import Object, listed, of_role, value_of
 from steps.cluster.objects.reading import condition, finished, is_ready, name_of, node_of
 from steps.cluster.objects.shapes import shape_of
+from steps.cluster.watching.life import SignsOfLife
 from steps.cluster.watching.outputs import Outputs, has_ended
 from steps.cluster.watching.patience import Deadline, Patience
 from steps.cluster.watching.starting import check_nodes, check_start
@@ -33,7 +34,7 @@ from steps.cluster.watching.trouble import (
     refusal_code,
 )
 from steps.cluster.watching.watcher import Ended, Look, Watcher, api_failure
-from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
+from steps.documents import Entity, NodeEvent, RunFailure, RunOutcome, RunRecord
 from steps.jobs.failures import timeout_failure
 from steps.jobs.job import Job, JobResult
 from steps.nodes.labels import CORDON_TAINT
@@ -45,6 +46,8 @@ _TIMEOUT_EXIT = 124
 """Exit code of ``timeout``, in which commands may be wrapped."""
 _LOG_PATIENCE = 20.0
 """Seconds for the rest of an output once its container has ended."""
+_LAST_TRY = 5.0
+"""Seconds for what clean-up left, once the nodes were waited for."""
 _LONGEST_DOUBT = 60.0
 """Seconds more to see whether what is wrong with a node lasts."""
 _LONGEST_QUEUE = 7 * 86400.0
@@ -102,11 +105,17 @@ class Attempt:
 
     def run(self) -> JobResult:
         """Run it; every way to end gives a record, and nothing is left behind."""
+        signs = SignsOfLife(self._cluster, self._job.group.nodes)
         try:
             end = self._run()
         finally:
             # Also when something raises that nobody expected.
+            signs.begin()
             left = self._clean_up()
+        end = self._outlived(end, signs)
+        if left and not self._stop:
+            # A kubelet that was away for a moment, or an API, has answered since.
+            left = remove(self._cluster, self._names.selector, _LAST_TRY)
         files, logs = self._outputs.collect()
         failures = (*end.failures, *self._rules_that_broke(), *self._left_behind(left))
         # Messages carry the words of tools, agents and webhooks.
@@ -161,13 +170,40 @@ class Attempt:
             return Ended(RunOutcome.INFRASTRUCTURE, failure)
         raise AssertionError("a run only ends by Ended")
 
+    def _outlived(self, end: Ended, signs: SignsOfLife) -> Ended:
+        """Return how the run ended now that its nodes are known to be alive, or not.
+
+        A node that died leads; what else went wrong afterwards stands behind what was measured.
+        """
+        ran = self._watcher is not None and len(self._workers) == len(self._job.group.nodes)
+        completed = end.outcome is RunOutcome.COMPLETED
+        over = not completed and (bool(self._stop) or self._deadline.over)
+        if self._watcher is None or not ran or over or end.outcome is RunOutcome.HARDWARE:
+            return end
+        outcome: RunOutcome = end.outcome
+        events = end.events
+        failures: tuple[RunFailure, ...]
+        try:
+            failures = (*end.failures, *self._watcher.wait_for_life(signs))
+        except Ended as cause:
+            known = {(item.code, item.entity) for item in end.failures}
+            news = [item for item in cause.failures if (item.code, item.entity) not in known]
+            gone = not completed and cause.failures[0].code == "INFRA_NODE_GONE"
+            if gone or cause.outcome is RunOutcome.HARDWARE:
+                outcome, events = cause.outcome, cause.events
+                failures = (*news, *end.failures)
+            else:
+                outcome = RunOutcome.STOPPED if self._stop else outcome
+                failures = (*end.failures, *news)
+        return Ended(outcome, *failures, events=events, exit_code=end.exit_code)
+
     def _make_room(self) -> None:
         """Remove what an attempt left that was killed; its pods hold the same GPUs."""
         # An API that does not answer is no left-over.
         self._cluster.find("Pod", self._names.selector)
         left = remove(self._cluster, self._names.selector, self._times.cleanup, self._stop.wait)
         if left and not self._stop:
-            text = f"an earlier attempt left: {'; '.join(left)}"
+            text = f"an earlier attempt left: {'; '.join(map(str, left))}"
             raise Ended(RunOutcome.INFRASTRUCTURE, RunFailure(code="INFRA_CLEANUP", message=text))
 
     def _tolerates_cordon(self) -> bool:
@@ -309,7 +345,7 @@ class Attempt:
             if failure:
                 raise Ended(RunOutcome.INFRASTRUCTURE, failure)
 
-    def _clean_up(self) -> list[str]:
+    def _clean_up(self) -> list[Left]:
         stopped = bool(self._stop)
         if self._watcher and (stopped or self._deadline.over):
             # The tool may have begun to speak since the last look, which need not be recent.
@@ -330,11 +366,22 @@ class Attempt:
     def _rules_that_broke(self) -> tuple[RunFailure, ...]:
         return self._watcher.broken_rules if self._watcher else ()
 
-    def _left_behind(self, left: list[str]) -> tuple[RunFailure, ...]:
-        if not left:
-            return ()
-        text = f"still there after clean-up: {'; '.join(left)}"
-        return (RunFailure(code="INFRA_CLEANUP", message=text),)
+    def _left_behind(self, left: list[Left]) -> list[RunFailure]:
+        """Say what clean-up left; a pod that its node does not end says something of that node."""
+        found = [
+            RunFailure(
+                code="INFRA_NOT_FREED",
+                message=f"still there after clean-up: {item}",
+                entity=Entity(node=item.node),
+            )
+            for item in left
+            if item.node and not self._stop
+        ]
+        others = [str(item) for item in left if self._stop or not item.node]
+        if others:
+            text = f"still there after clean-up: {'; '.join(others)}"
+            found.append(RunFailure(code="INFRA_CLEANUP", message=text))
+        return found
 
     def _pods(self) -> list[Pod]:
         seen = self._watcher.last if self._watcher else Look()

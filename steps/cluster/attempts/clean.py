@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from catalog.errors import ClusterError, InputError, Place
 from steps.cluster.api.client import Cluster, NotFoundError, Object, RefusedError
@@ -28,6 +29,23 @@ RUN_STEPS = "workflows.argoproj.io/workflow={workflow},app.kubernetes.io/compone
 _POLL_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that is still there after clean-up.
+
+    Attributes:
+        text: one line for people.
+        node: the node whose kubelet has not ended the pod that it is; None where it is no pod, or
+            one that has ended and is kept by others, such as by a finalizer.
+    """
+
+    text: str
+    node: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def everything_of(workflow: str) -> str:
     """Return the selector of all that the runs of a workflow created, and no document of it."""
     return f"{LABEL_WORKFLOW}={workflow},{LABEL_GROUP}"
@@ -38,7 +56,7 @@ def remove(
     selector: str,
     patience: float,
     sleep: Callable[[float], object] = time.sleep,
-) -> list[str]:
+) -> list[Left]:
     """Delete what a selector selects and wait until it is gone.
 
     Nothing is deleted by force: a pod that its kubelet does not confirm may still hold its GPUs.
@@ -50,7 +68,7 @@ def remove(
         sleep: waits between looks; what it returns is true when there is no time for more.
 
     Returns:
-        What is still there, one line each; empty when all is gone.
+        What is still there, and what could not be found out; empty when all is gone.
     """
     end = time.monotonic() + patience
     wait = _FIRST_POLL
@@ -66,20 +84,20 @@ def remove(
 
 def _delete(
     cluster: Cluster, selector: str, asked: set[tuple[str, str]]
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[Left], list[Left]]:
     """Ask once for the deletion of everything, and return what is there and what went wrong."""
     left, problems = [], []
     for kind in _KINDS:
         try:
             for item in _find(cluster, kind, selector):
-                left.append(_describe(kind, item))
+                left.append(_left(kind, item))
                 key = (kind, str(item["metadata"].get("uid") or name_of(item)))
                 if key not in asked and not item["metadata"].get("deletionTimestamp"):
                     grace = GRACE_SECONDS if kind == "Pod" else None
                     cluster.delete(kind, name_of(item), grace)
                     asked.add(key)
         except ClusterError as error:
-            problems.append(f"{kind}: {error}")
+            problems.append(Left(f"{kind}: {error}"))
     return left, problems
 
 
@@ -96,13 +114,14 @@ def _find(cluster: Cluster, kind: str, selector: str) -> list[Object]:
         raise
 
 
-def _describe(kind: str, item: Object) -> str:
+def _left(kind: str, item: Object) -> Left:
     text = f"{kind} {name_of(item)}"
-    if kind == "Pod":
-        gpus = gpus_of(item)
-        held = f", holds {gpus} GPUs" if gpus else ""
-        text += f" on {node_of(item) or 'no node'}{held}"
-    return text
+    if kind != "Pod":
+        return Left(text)
+    gpus, node = gpus_of(item), node_of(item)
+    held = f", holds {gpus} GPUs" if gpus else ""
+    ended = item.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return Left(f"{text} on {node or 'no node'}{held}", None if ended else node)
 
 
 def clean_step(store: RecordStore) -> str:
@@ -129,7 +148,7 @@ def clean_step(store: RecordStore) -> str:
     for lease in store.cluster.find("Lease", f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"):
         store.cluster.delete("Lease", name_of(lease))
     if left:
-        raise ClusterError(f"INFRA_CLEANUP: still there: {'; '.join(left)}")
+        raise ClusterError(f"INFRA_CLEANUP: still there: {'; '.join(map(str, left))}")
     return f"{store.workflow}: nothing is left of its runs, their GPUs are free"
 
 

@@ -19,6 +19,9 @@ from steps.nodes.labels import CORDON_TAINT
 
 Object = Mapping[str, Any]
 
+_BOOT = "boot id"
+"""Stands for a rule where it is noted what was told of a node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -64,9 +67,9 @@ class NodeWatch:
         return self._rules.broken
 
     @property
-    def in_doubt(self) -> bool:
-        """True while something is wrong that counts only if it lasts."""
-        return bool(self._begun)
+    def doubts(self) -> dict[str, str]:
+        """Return what is wrong now and counts only if it lasts, by node."""
+        return {node: event.text for (node, _), (_, event) in self._begun.items()}
 
     @property
     def notes(self) -> list[NodeEvent]:
@@ -85,6 +88,7 @@ class NodeWatch:
             if content != self._last.get(name):
                 self._last[name] = content
                 events += self._events(name, old, node, now)
+                events += self._reboot(name, old, node, now)
         return sorted([*events, *self._lasting(now)], key=lambda event: event.at)
 
     def _events(self, name: str, old: Object, node: Object, now: datetime) -> list[NodeEvent]:
@@ -105,6 +109,17 @@ class NodeWatch:
                 self._told.add(key)
                 found.append(event)
         return found
+
+    def _reboot(self, name: str, old: Object, node: Object, now: datetime) -> list[NodeEvent]:
+        """A node can be back before anybody calls it NotReady."""
+        before, boot = _boot(old), _boot(node)
+        if not before or not boot or before == boot or (name, _BOOT) in self._told:
+            return []
+        self._told.add((name, _BOOT))
+        text = f"booted anew: boot id {boot}, before {before}"
+        return [
+            NodeEvent(node=name, at=now, code="NODE_NOT_READY", source="node status", text=text)
+        ]
 
     def _lasting(self, now: datetime) -> list[NodeEvent]:
         """Return what has lasted long enough by now."""
@@ -190,6 +205,11 @@ def _time(text: Any) -> datetime | None:
     return time if time.tzinfo else None
 
 
+def _boot(node: Object) -> str:
+    """Return the id of the boot that a node runs in; empty where it does not tell."""
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
+
+
 def _content(node: Object) -> str:
     """Return what rules can depend on, without the times of heartbeats."""
     metadata = node.get("metadata") or {}
@@ -204,6 +224,7 @@ def _content(node: Object) -> str:
         node.get("spec"),
         status.get("allocatable"),
         status.get("addresses"),
+        _boot(node),
         conditions,
     )
     return json.dumps(parts, sort_keys=True, default=str)

@@ -17,6 +17,7 @@ _VARIABLES = {
     "poll": "READINESS_POLL_SECONDS",
     "settle": "READINESS_SETTLE_SECONDS",
     "cleanup": "READINESS_CLEANUP_SECONDS",
+    "life": "READINESS_LIFE_SECONDS",
     "outage": "READINESS_API_PATIENCE",
     "last_words": "READINESS_LAST_WORDS_SECONDS",
     "backoff": "READINESS_BACKOFF_SECONDS",
@@ -34,6 +35,9 @@ class Times:
             Kubernetes calls a dead node NotReady after up to 50 s (node-monitor-grace-period).
         cleanup: for deleted pods to be gone.
         stopped_cleanup: the same when the step was told to stop, which leaves it 30 s in all.
+        life: for a sign of life of every node after the run, and for what is wrong with one to
+            pass or to last; longer than Kubernetes takes to call a dead node NotReady, and than
+            that must last to count.
         outage: how long the API may be away while a job runs.
         last_words: for run steps that were told to stop, before others clean up after them.
         backoff: before the second attempt.
@@ -44,6 +48,7 @@ class Times:
     settle: float = 55.0
     cleanup: float = 90.0
     stopped_cleanup: float = 15.0
+    life: float = 150.0
     outage: float = OUTAGE_SECONDS
     last_words: float = 120.0
     backoff: float = FIRST_BACKOFF.total_seconds()

@@ -12,13 +12,15 @@ from typing import Any
 from catalog.errors import ClusterError
 from catalog.hardware.health import health_rules
 from catalog.hardware.health_rule import HealthRule
+from catalog.reading.quantity import format_duration
 from steps.cluster.api.client import Cluster, NotFoundError, RefusedError
 from steps.cluster.objects.pods import of_role
 from steps.cluster.objects.reading import is_deleted, name_of, node_of, place_of
 from steps.cluster.watching.events import EventWatch, told_at
 from steps.cluster.watching.health import NodeWatch
+from steps.cluster.watching.life import SignsOfLife
 from steps.cluster.watching.losses import cause_of_loss, failed_first
-from steps.cluster.watching.patience import Deadline
+from steps.cluster.watching.patience import Deadline, Patience
 from steps.cluster.watching.stop import Stop
 from steps.cluster.watching.times import Times
 from steps.cluster.watching.trouble import failed_before_loss, first_failure
@@ -146,7 +148,7 @@ class Watcher:
     @property
     def in_doubt(self) -> bool:
         """True while something is wrong with a node that counts only if it lasts."""
-        return self._watch.in_doubt
+        return bool(self._watch.doubts)
 
     @property
     def omens(self) -> tuple[RunFailure, ...]:
@@ -198,6 +200,46 @@ class Watcher:
         """Look at the pods alone, where they can be read, because the time is up."""
         with suppress(ClusterError):
             self._see(self._cluster.find("Pod", self._selector), self.last.jobs.values())
+
+    def wait_for_life(self, signs: SignsOfLife) -> list[RunFailure]:
+        """Wait until every node is known to have outlived the run, well.
+
+        The deadline does not end it: it is short, and all that was measured depends on it.
+
+        Returns:
+            What is still not known after the time for it, node by node.
+
+        Raises:
+            Ended: a node has failed or vanished, the step was told to stop, or the API was away for
+                too long.
+        """
+        patience = Patience(self._times.life)
+        pods = list(self._seen.values())
+        doubtful = set(self._nodes)
+        while True:
+            try:
+                signs.listen()
+                doubtful = {*signs.silent, *self._watch.doubts}
+                self._look_at_nodes(pods, last=not doubtful)
+            except ClusterError as error:
+                self._bear(error)
+            else:
+                self._away_since = None
+                if not doubtful and not self._watch.doubts:
+                    return []
+            patience.pass_time(counts=self._away_since is None)
+            if patience.over:
+                return [self._unknown(node, patience.seconds) for node in sorted(doubtful)]
+            if self._stop.wait(self._times.poll):
+                text = "the run step was told to stop before its nodes were known to be well"
+                raise Ended(RunOutcome.STOPPED, RunFailure(code="INFRA_STOPPED", message=text))
+
+    def _unknown(self, node: str, seconds: float) -> RunFailure:
+        waited = format_duration(seconds)
+        text = f"node {node} gave no sign of life within {waited} of the end of the run"
+        if node in self._watch.doubts:
+            text = f"node {node}: {self._watch.doubts[node]}; not known after {waited} if it lasts"
+        return RunFailure(code="NODE_STATE_UNKNOWN", message=text, entity=Entity(node=node))
 
     def check_time(self) -> None:
         """Check that the run may go on.
