@@ -12,6 +12,7 @@
  *   STANDIN_CORRUPT_RANK  this rank damages one value that it received
  *   STANDIN_PAUSE_MS      sleep so long after every collective, so that a long run needs no processor
  *   STANDIN_HANG_BYTES    never finish messages of this size or more, as a hanging collective
+ *   STANDIN_CHATTER_MB    print so many megabytes of lines that say nothing before the table
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -337,6 +338,15 @@ static void print_devices(const struct world *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* As a tool does whose debug output somebody left on. */
+static void chatter(void)
+{
+    const long lines = number_from("STANDIN_CHATTER_MB") * (1 << 20) / 128;
+
+    for (long line = 0; line < lines; line++)
+        printf("chatter %012ld of %012ld %*s\n", line, lines, 89, "nothing to see");
+}
+
 static void print_heading(void)
 {
     printf("#\n"
@@ -476,8 +486,10 @@ int main(int argc, char **argv)
             printf("#\n# Reducing maxBytes to %zu due to memory limitation\n", s.max_bytes);
     }
     print_devices(&w);
-    if (w.process == 0)
+    if (w.process == 0) {
+        chatter();
         print_heading();
+    }
     for (int cycle = 0; cycle < s.cycles; cycle++)
         failed += sweep(&s, &w, &sum, &halves);
     if (w.process == 0) {

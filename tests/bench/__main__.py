@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from tests.bench import gang_starts, judge, overhead, parse_log, plan_nodes
+from tests.bench import chaos, gang_starts, judge, overhead, parse_log, plan_nodes
 
 BENCHMARKS = {
     "parse-1gb": parse_log,
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "judge": judge,
     "overhead": overhead,
     "gang-starts": gang_starts,
+    "chaos": chaos,
 }
 """Modules with ``NAME``'s ``add_options(parser)`` and ``run(options) -> dict``."""
 

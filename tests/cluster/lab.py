@@ -152,3 +152,4 @@ def import_archives(name: str, archives: Iterable[Path]) -> None:
     """Import image archives into a node's containerd."""
     for path in archives:
         node.ctr(name, "images", "import", path, timeout=180)
+    node.drop_unused(name)

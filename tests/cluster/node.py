@@ -142,6 +142,21 @@ def ctr(name: str, *words: str | Path, timeout: float = 60) -> str:
     return run([*client, *words], timeout=timeout).stdout
 
 
+def drop_unused(name: str) -> None:
+    """Drop what imports leave behind: images that lost their tag to a newer one, packed layers.
+
+    The lab's directory is memory. Kubernetes' plugin names every image by its id too, so an image
+    of an earlier build would stay for ever; and layers are used unpacked only.
+    """
+    images = [line.split() for line in ctr(name, "images", "ls").splitlines()[1:]]
+    tagged = {digest for ref, _, digest, *_ in images if not ref.startswith("sha256:")}
+    if lost := [ref for ref, _, digest, *_ in images if digest not in tagged]:
+        ctr(name, "images", "rm", "--sync", *lost)
+    blobs = ctr(name, "content", "ls").splitlines()[1:]
+    if layers := [line.split()[0] for line in blobs if "containerd.io/uncompressed=" in line]:
+        ctr(name, "content", "rm", *layers)
+
+
 def start_kubelet(state: State, name: str) -> None:
     """Start a node's kubelet, without waiting for the node to be Ready."""
     record = state.processes.get(f"kubelet-{name}")

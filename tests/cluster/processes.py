@@ -93,12 +93,7 @@ def stop(state: State, name: str, *, grace: float = 10) -> None:
     record = state.processes.get(name)
     if record is None:
         return
-    if grace:
-        _signal(record, signal.SIGTERM)
-        _await_end(record, grace)
-    _signal(record, signal.SIGKILL)
-    if not _await_end(record, 10):
-        raise LabError(f"{name} (process {record.pid}) does not end\n{tail(Path(record.log))}")
+    _end(record, grace)
     del state.processes[name]
     state.save()
 
@@ -106,12 +101,42 @@ def stop(state: State, name: str, *, grace: float = 10) -> None:
 def stop_all(state: State) -> None:
     """End everything that is recorded at once; nothing of it has to be kept in order.
 
-    The end of a node's first process ends all that is on it, containers too.
+    The end of a node's first process ends all that is on it, containers too. The record on disk is
+    left alone: it goes with the lab, and a full disk must not keep the lab from going.
     """
     for record in state.processes.values():
         _signal(record, signal.SIGKILL)
-    for name in list(state.processes):
-        stop(state, name, grace=0)
+    for record in state.processes.values():
+        _end(record, 0)
+    state.processes.clear()
+
+
+def restart(state: State, name: str, *, down: float = 0) -> None:
+    """Kill a program that is no door into a node and start it again as it was started.
+
+    Args:
+        state: record of the lab.
+        name: of the program.
+        down: seconds between its end and its start.
+    """
+    pid = state.processes[name].pid
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    pairs = (item.decode().partition("=") for item in _environment(pid) if item)
+    stop(state, name, grace=0)
+    time.sleep(down)
+    start(
+        state, name, [word.decode() for word in words], env={key: value for key, _, value in pairs}
+    )
+
+
+def _end(record: ProcessRecord, grace: float) -> None:
+    if grace:
+        _signal(record, signal.SIGTERM)
+        _await_end(record, grace)
+    _signal(record, signal.SIGKILL)
+    if not _await_end(record, 10):
+        name = f"{record.name} (process {record.pid})"
+        raise LabError(f"{name} does not end\n{tail(Path(record.log))}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from pipelines.render import Rendering, render, write
+from pipelines.templates.steps import STEP_TIMEOUT
 from tests.cluster.gangs import ROOT, STANDIN, build_standin, left_over
 from tests.cluster.lab import Lab
 from tests.cluster.shell import wait_for
@@ -191,16 +192,27 @@ class Product:
 
 
 @contextmanager
-def installed(lab: Lab, folder: Path) -> Iterator[Product]:
-    """Install the product in a namespace of its own for the time of a `with` block."""
-    lab.build_image(ROOT, ROOT / "containers" / "steps" / "Containerfile", STEPS)
+def installed(
+    lab: Lab, folder: Path, *, image: str = STEPS, step_seconds: int | None = None
+) -> Iterator[Product]:
+    """Install the product in a namespace of its own for the time of a `with` block.
+
+    Args:
+        lab: where.
+        folder: for the manifests.
+        image: name of the steps image, which is built anew.
+        step_seconds: longest time of a step that runs nothing, instead of half an hour.
+    """
+    lab.build_image(ROOT, ROOT / "containers" / "steps" / "Containerfile", image)
     build_standin(lab)
     with lab.namespace("readiness", executor_role=False) as namespace:
-        manifests = render(Rendering(namespace=namespace, image=STEPS))
+        manifests = render(Rendering(namespace=namespace, image=image))
         for workflow in workflow_templates(manifests):
             for template in workflow["spec"]["templates"]:
                 if template["name"] == "run":
                     template["container"]["env"] += QUICK
+                if step_seconds and template.get("timeout") == STEP_TIMEOUT:
+                    template["timeout"] = f"{step_seconds}s"
         write(manifests, folder)
         lab.kubectl("apply", "-k", folder)
         yield Product(lab, namespace)

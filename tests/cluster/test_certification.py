@@ -114,7 +114,7 @@ def test_pools_that_overlap_take_turns_on_the_node_they_share(product: Product, 
 
 
 def test_busy_node_is_left_alone_and_the_idle_one_certified(product: Product, lab: Lab) -> None:
-    busy, idle = lab.node_names
+    busy, idle = lab.node_names[:2]
     container = {
         "name": "training",
         "image": STANDIN,
@@ -135,7 +135,9 @@ def test_busy_node_is_left_alone_and_the_idle_one_certified(product: Product, la
         lab.apply(pod, namespace=team)
         lab.wait_pods(team, {"Running": 1})
         with PodWatch(lab, product.namespace, OURS) as watch:
-            name = product.submit(certification("beside", options={"testScale": "intra-node"}))
+            name = product.submit(
+                certification("beside", nodes=[busy, idle], options={"testScale": "intra-node"})
+            )
         lab.wait_pods(team, {"Running": 1}, timeout=1)
     report = product.report(name)
     assert node_statuses(report)[busy] == "excluded", product.told_by(name)
