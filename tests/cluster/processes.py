@@ -120,7 +120,10 @@ def restart(state: State, name: str, *, down: float = 0) -> None:
         down: seconds between its end and its start.
     """
     pid = state.processes[name].pid
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    line = Path(f"/proc/{pid}/cmdline")
+    # A program that has only just been started may not have its words yet.
+    wait_for(f"the words of {name}", lambda: bool(line.read_bytes()), timeout=5)
+    words = line.read_bytes().split(b"\0")[:-1]
     pairs = (item.decode().partition("=") for item in _environment(pid) if item)
     stop(state, name, grace=0)
     time.sleep(down)
