@@ -67,5 +67,9 @@ class NoPlanError(RecordError):
     """There is no plan, so nothing ran and nothing is proven."""
 
 
+class ElsewhereError(ReadinessError):
+    """A step runs on a node on which it should not, and another would take it."""
+
+
 class ClusterError(ReadinessError):
     """The Kubernetes API refused or did not answer."""

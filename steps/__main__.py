@@ -3,7 +3,8 @@
 Each reads and writes documents in the record store, prints one line, and exits 0 once its document
 is written. Only ``aggregate`` exits by the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 4 INCOMPLETE.
 Bad input exits with 2, a step that finds no plan with 3; one that cannot write its document exits
-with 70 (EX_SOFTWARE), which the aggregation reports as a missing result.
+with 70 (EX_SOFTWARE), which the aggregation reports as a missing result. A run that was told to
+stop exits with 143, one that should be started on another node with 75.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.errors import InputError, NoPlanError, ReadinessError
+from catalog.errors import ElsewhereError, InputError, NoPlanError, ReadinessError
 from steps.address import PREFIX, open_store
 from steps.aggregate.step import aggregate_step
 from steps.detect.parameters import Parameters
@@ -24,8 +25,9 @@ from steps.detect.step import detect_step
 from steps.documents import Group, Result
 from steps.evaluate.step import evaluate_step
 from steps.isolate.step import isolate_step
+from steps.jobs.retry import MAX_MOVES
 from steps.parse.step import parse_step
-from steps.run.step import run_step
+from steps.run.step import run_step, was_stopped
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -44,6 +46,11 @@ Replaced = Annotated[
     str, typer.Option(help="Replaces this part of the certification; empty keeps it.")
 ]
 OUTPUTS = Path("/tmp/outputs")  # noqa: S108  (a container's own /tmp)
+
+STOPPED_EXIT = 143
+"""As of a program that SIGTERM ends: for Argo the step has failed, so a retry runs it again."""
+ELSEWHERE_EXIT = 75
+"""EX_TEMPFAIL: Argo starts the step again on another node."""
 
 RESULT_EXITS = {Result.PASS: 0, Result.FAIL: 1, Result.INCONCLUSIVE: 3, Result.INCOMPLETE: 4}
 
@@ -108,14 +115,22 @@ def run(
     category: Category,
     group: Annotated[str, typer.Option(help="Group id.")],
     fleet: FleetFile = None,
+    node: Annotated[
+        str, typer.Option(envvar="NODE_NAME", help="The node on which this step runs.")
+    ] = "",
+    starts: Annotated[
+        int, typer.Option(help=f"How often it was started before; below {MAX_MOVES} it may move.")
+    ] = MAX_MOVES,
     outputs: Outputs = OUTPUTS,
 ) -> None:
     """Run one group and write what came of it, also when nothing did."""
     kept = open_store(store)
-    record = run_step(kept, category, group, fleet)
+    record = run_step(kept, category, group, fleet, here=node, may_move=starts < MAX_MOVES)
     for log in record.logs:
         _hand_on_bytes(outputs / "logs" / Path(log.name).name, kept.get_log(log.name))
     _say(f"{category} {group}: {record.outcome}")
+    if was_stopped(record):
+        raise typer.Exit(STOPPED_EXIT)
 
 
 @app.command()
@@ -194,6 +209,9 @@ def main() -> None:
         # No failure of the step: to try again would give the same, detect has its own retries.
         sys.stderr.write(f"steps: {error}\n")
         sys.exit(RESULT_EXITS[Result.INCONCLUSIVE])
+    except ElsewhereError as error:
+        sys.stderr.write(f"steps: {error}\n")
+        sys.exit(ELSEWHERE_EXIT)
     except ReadinessError as error:
         sys.stderr.write(f"steps: {error}\n")
         sys.exit(70)

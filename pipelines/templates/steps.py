@@ -25,6 +25,7 @@ from pipelines.templates.names import (
     parameter,
 )
 from pipelines.templates.parameters import CERTIFICATION_TEXT, DEADLINE
+from steps.jobs.retry import MAX_MOVES
 
 OUTPUTS = "/tmp/outputs"  # noqa: S108  (a volume of the pod, not of this machine)
 
@@ -89,14 +90,21 @@ def groups(options: Options, category: str) -> Container:
 def run(options: Options, category: str) -> Container:
     """Run one group.
 
-    It is never retried here: the step itself tries again what can heal, and a second try by Argo
-    would hide hardware that fails now and then.
+    The step itself tries again what can heal; a second try by Argo would hide hardware that fails
+    now and then. Argo starts it again where it stands on a node of its own group, on another, and
+    where it was lost: the next one finds what became of the nodes that it watched.
     """
     return _container(
         options,
         "run",
-        [f"--category={category}", f"--group={input_parameter('group')}"],
+        [f"--category={category}", f"--group={input_parameter('group')}", "--starts={{retries}}"],
         account=RUNNER_ACCOUNT,
+        retry=RetryStrategy(
+            limit=MAX_MOVES,
+            retry_policy="Always",
+            expression="lastRetry.exitCode in ['75', '-1']",
+            affinity=m.RetryAffinity(node_anti_affinity={}),
+        ),
         inputs=["group"],
         timeout=parameter(DEADLINE.name),
         # Autoscalers must not move it away while a job runs.
@@ -263,11 +271,19 @@ def _unless_exit(*codes: str) -> RetryStrategy:
     )
 
 
+_GPU_LABELS = (
+    "nvidia.com/gpu.present",
+    "cloud.google.com/gke-accelerator",
+    "kubernetes.azure.com/accelerator",
+)
+"""Labels that nodes with GPUs have, by NVIDIA's feature discovery and by providers without it."""
+
+
 def _away_from_gpus() -> m.Affinity:
     """Prefer nodes without GPUs: a node under test may crash, and must not take a step along."""
-    no_gpus = m.NodeSelectorRequirement(key="nvidia.com/gpu.present", operator="DoesNotExist")
+    no_gpus = [m.NodeSelectorRequirement(key=key, operator="DoesNotExist") for key in _GPU_LABELS]
     term = m.PreferredSchedulingTerm(
-        weight=100, preference=m.NodeSelectorTerm(match_expressions=[no_gpus])
+        weight=100, preference=m.NodeSelectorTerm(match_expressions=no_gpus)
     )
     return m.Affinity(
         node_affinity=m.NodeAffinity(preferred_during_scheduling_ignored_during_execution=[term])

@@ -213,6 +213,7 @@ class Measurements(Document):
     """Written by parse, one per output.
 
     Attributes:
+        attempt: of the run; those of a run that was stopped are no measurements of the next.
         mode: what kind of output it is.
         files: names of the outputs that were read.
         tool: name of the tool, for example all_reduce_perf, dcgmi diag.
@@ -231,6 +232,7 @@ class Measurements(Document):
     kind: Literal["Measurements"] = "Measurements"
     category: str | None = None
     group: str | None = None
+    attempt: int = 1
     mode: Mode
     files: tuple[str, ...] = ()
     tool: str | None = None

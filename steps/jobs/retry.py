@@ -10,6 +10,9 @@ from steps.documents import RunOutcome, RunRecord
 MAX_ATTEMPTS = 3
 """A run that fails for an infrastructure reason that can heal is tried this often in all."""
 
+MAX_MOVES = 5
+"""So often Argo starts a run step again: on another node, or after one that was lost."""
+
 FIRST_BACKOFF = timedelta(seconds=30)
 """Wait before the second attempt; it doubles with every further one."""
 

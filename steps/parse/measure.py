@@ -105,6 +105,7 @@ def measure(
         update={
             "category": entry.id,
             "group": record.group.id,
+            "attempt": record.attempt,
             "findings": (*read.findings, *_unknown_exit(record, read)),
         }
     )

@@ -20,7 +20,8 @@ def parse_step(store: RecordStore, category: str) -> int:
     count = 0
     for part, group in all_groups(store, planned):
         record = store.get(RunRecord, category, group.id)
-        if record is None or store.get(Measurements, category, group.id) is not None:
+        known = store.get(Measurements, category, group.id)
+        if record is None or (known is not None and known.attempt == record.attempt):
             continue
         if not record.logs and record.failures:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catalog.errors import InputError, ReadinessError, RecordError
+from catalog.errors import ElsewhereError, InputError, ReadinessError, RecordError
 from catalog.workload.resolve import for_group
 from steps.documents import (
     Group,
@@ -23,35 +23,71 @@ from steps.store.store import RecordStore
 
 
 def run_step(
-    store: RecordStore, category: str, group_id: str, fleet: Path | None = None
+    store: RecordStore,
+    category: str,
+    group_id: str,
+    fleet: Path | None = None,
+    *,
+    here: str = "",
+    may_move: bool = False,
 ) -> RunRecord:
-    """Run one group.
+    """Run one group, unless it has run already; what was stopped runs again.
+
+    Args:
+        store: the record store.
+        category: category id.
+        group_id: the group.
+        fleet: a fleet file; None asks the cluster.
+        here: the node on which the step runs, where it is known.
+        may_move: whether the step can be started again on another node.
 
     What goes wrong on our side becomes a record with an INFRA_ code, so that a later step reports
     it instead of a missing result.
 
     Raises:
         InputError: the fleet file or a setting of the step is wrong.
+        ElsewhereError: the step runs on a node of its group, and should be started elsewhere.
         RecordError: there is no plan, no such group, or the record cannot be written.
     """
     plan = require_plan(store)
     planned = planned_category(plan, category)
     part, group = find_group(store, planned, group_id)
+    before = _before(store, category, group.id)
+    if before is not None and not was_stopped(before):
+        return before
     job = Job(
         category=category,
         cohort=part.cohort,
         workload=for_group(part.workload, len(group.nodes)),
         group=group,
         hardware=hardware_of(plan, part),
+        attempt=before.attempt + 1 if before else 1,
         start=datetime.now(UTC),
     )
     try:
-        result = load_fleet(fleet).run(job) if fleet else _on_cluster(store, plan, job)
-    except InputError:
+        if fleet:
+            result = load_fleet(fleet).run(job)
+        else:
+            result = _on_cluster(store, plan, job, here if may_move else "")
+    except (InputError, ElsewhereError):
         raise
     except ReadinessError as error:
         result = JobResult(record=_broken(category, part, group, job.start, str(error)))
     return _keep(store, result)
+
+
+def was_stopped(record: RunRecord) -> bool:
+    """Say whether a run was told to stop, so that it is to run again when somebody goes on."""
+    codes = {failure.code for failure in record.failures}
+    return record.outcome is RunOutcome.STOPPED and "INFRA_STOPPED" in codes
+
+
+def _before(store: RecordStore, category: str, group: str) -> RunRecord | None:
+    """Return the record of the group from before a retry; a damaged one is none."""
+    try:
+        return store.get(RunRecord, category, group)
+    except RecordError:
+        return None
 
 
 def _keep(store: RecordStore, result: JobResult) -> RunRecord:
@@ -65,11 +101,11 @@ def _keep(store: RecordStore, result: JobResult) -> RunRecord:
         return keep_run(store, JobResult(record))
 
 
-def _on_cluster(store: RecordStore, plan: Plan, job: Job) -> JobResult:
+def _on_cluster(store: RecordStore, plan: Plan, job: Job, here: str) -> JobResult:
     # Only here, so that the laptop needs no kubernetes client.
     from steps.cluster.attempts.launch import launch  # noqa: PLC0415
 
-    return launch(store, job, deadline_seconds=plan.bounds.deadline_seconds)
+    return launch(store, job, deadline_seconds=plan.bounds.deadline_seconds, here=here)
 
 
 def _broken(

@@ -80,15 +80,15 @@ def find_group(
 
 def collect_runs(store: RecordStore, planned: PlannedCategory) -> list[Run]:
     """Return every group with its record and measurements, as far as they are there."""
-    return [
-        Run(
-            part,
-            group,
-            store.get(RunRecord, planned.id, group.id),
-            store.get(Measurements, planned.id, group.id),
-        )
-        for part, group in all_groups(store, planned)
-    ]
+    found = []
+    for part, group in all_groups(store, planned):
+        record = store.get(RunRecord, planned.id, group.id)
+        read = store.get(Measurements, planned.id, group.id)
+        if record is not None and read is not None and read.attempt != record.attempt:
+            # Of a run that was stopped, and has run again since.
+            read = None
+        found.append(Run(part, group, record, read))
+    return found
 
 
 def keep_run(store: RecordStore, result: JobResult) -> RunRecord:

@@ -13,7 +13,7 @@ from catalog.entries.entry import find_entry
 from catalog.errors import ClusterError
 from catalog.reading.quantity import format_duration
 from steps.cluster.api.client import Cluster, ConflictError, NotFoundError, RefusedError
-from steps.cluster.attempts.clean import Left, remove
+from steps.cluster.attempts.clean import Left, failures_of, remove
 from steps.cluster.objects.facts import placements, versions
 from steps.cluster.objects.names import GroupNames
 from steps.cluster.objects.pods import Object, listed, of_role, value_of
@@ -34,7 +34,7 @@ from steps.cluster.watching.trouble import (
     refusal_code,
 )
 from steps.cluster.watching.watcher import Ended, Look, Watcher, api_failure
-from steps.documents import Entity, NodeEvent, RunFailure, RunOutcome, RunRecord
+from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
 from steps.jobs.failures import timeout_failure
 from steps.jobs.job import Job, JobResult
 from steps.nodes.labels import CORDON_TAINT
@@ -117,7 +117,7 @@ class Attempt:
             # A kubelet that was away for a moment, or an API, has answered since.
             left = remove(self._cluster, self._names.selector, _LAST_TRY)
         files, logs = self._outputs.collect()
-        failures = (*end.failures, *self._rules_that_broke(), *self._left_behind(left))
+        failures = (*end.failures, *self._rules_that_broke(), *failures_of(left))
         # Messages carry the words of tools, agents and webhooks.
         told = (item.model_copy(update={"message": redact(item.message)}) for item in failures)
         record = RunRecord(
@@ -365,23 +365,6 @@ class Attempt:
 
     def _rules_that_broke(self) -> tuple[RunFailure, ...]:
         return self._watcher.broken_rules if self._watcher else ()
-
-    def _left_behind(self, left: list[Left]) -> list[RunFailure]:
-        """Say what clean-up left; a pod that its node does not end says something of that node."""
-        found = [
-            RunFailure(
-                code="INFRA_NOT_FREED",
-                message=f"still there after clean-up: {item}",
-                entity=Entity(node=item.node),
-            )
-            for item in left
-            if item.node and not self._stop
-        ]
-        others = [str(item) for item in left if self._stop or not item.node]
-        if others:
-            text = f"still there after clean-up: {'; '.join(others)}"
-            found.append(RunFailure(code="INFRA_CLEANUP", message=text))
-        return found
 
     def _pods(self) -> list[Pod]:
         seen = self._watcher.last if self._watcher else Look()

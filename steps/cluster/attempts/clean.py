@@ -6,18 +6,21 @@ The clean step does it for a whole workflow; what stays are its documents.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from catalog.errors import ClusterError, InputError, Place
+from catalog.errors import ClusterError, InputError, Place, RecordError
 from steps.cluster.api.client import Cluster, NotFoundError, Object, RefusedError
 from steps.cluster.api.store import LABEL_WORKFLOW, ConfigMapStore
-from steps.cluster.attempts.leases import LABEL_LEASE
+from steps.cluster.attempts.leases import LABEL_LEASE, run_name
+from steps.cluster.attempts.lost import find_lost
 from steps.cluster.objects.companions import COMPANION_KINDS
 from steps.cluster.objects.names import LABEL_GROUP
 from steps.cluster.objects.pods import GRACE_SECONDS, gpus_of
 from steps.cluster.objects.reading import name_of, node_of
 from steps.cluster.watching.times import Times
+from steps.documents import Entity, Plan, RunFailure, RunRecord
+from steps.store.runs import all_groups
 from steps.store.store import RecordStore
 
 _KINDS = ("Job", "Pod", *COMPANION_KINDS)
@@ -82,6 +85,24 @@ def remove(
         wait = min(2 * wait, _LONGEST_POLL)
 
 
+def failures_of(left: Sequence[Left]) -> list[RunFailure]:
+    """Return what clean-up left as failures; a pod that its node does not end speaks of it."""
+    found = [
+        RunFailure(
+            code="INFRA_NOT_FREED",
+            message=f"still there after clean-up: {item}",
+            entity=Entity(node=item.node),
+        )
+        for item in left
+        if item.node
+    ]
+    others = [str(item) for item in left if not item.node]
+    if others:
+        text = f"still there after clean-up: {'; '.join(others)}"
+        found.append(RunFailure(code="INFRA_CLEANUP", message=text))
+    return found
+
+
 def _delete(
     cluster: Cluster, selector: str, asked: set[tuple[str, str]]
 ) -> tuple[list[Left], list[Left]]:
@@ -144,12 +165,45 @@ def clean_step(store: RecordStore) -> str:
         raise InputError("needs configmap:NAMESPACE/WORKFLOW", Place("--store"))
     times = Times.from_environment()
     _wait_for_run_steps(store.cluster, store.workflow, times.last_words)
+    _write_for_lost_steps(store, times)
     left = remove(store.cluster, everything_of(store.workflow), times.cleanup)
     for lease in store.cluster.find("Lease", f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"):
         store.cluster.delete("Lease", name_of(lease))
     if left:
         raise ClusterError(f"INFRA_CLEANUP: still there: {'; '.join(map(str, left))}")
     return f"{store.workflow}: nothing is left of its runs, their GPUs are free"
+
+
+def _write_for_lost_steps(store: ConfigMapStore, times: Times) -> None:
+    """Write a record for every run step that took its nodes and was lost before it had written one.
+
+    Those that ended have given their leases back.
+    """
+    of_workflow = f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"
+    holders = [
+        str((lease.get("spec") or {}).get("holderIdentity")).rpartition("/")[0]
+        for lease in store.cluster.find("Lease", of_workflow)
+    ]
+    try:
+        plan = store.get(Plan) if holders else None
+    except RecordError:
+        # Without it nobody knows the groups; the report says so.
+        return
+    end = time.monotonic() + times.life
+
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return time.monotonic() >= end
+
+    for planned in plan.categories if plan else ():
+        for part, group in all_groups(store, planned):
+            run = run_name(store.workflow, planned.id, group.id)
+            if run not in holders or store.get(RunRecord, planned.id, group.id) is not None:
+                continue
+            lost = find_lost(store.cluster, run, group, wait, times.poll)
+            if lost:
+                record = lost.record(planned.id, part.cohort, group)
+                store.put(record, planned.id, group.id)
 
 
 def _wait_for_run_steps(cluster: Cluster, workflow: str, patience: float) -> None:

@@ -11,7 +11,10 @@ from catalog.facts.reasons import BLAMING_KINDS, Effect, Kind, reason
 from steps.cluster.api.owner import workflow_start
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.attempt import Attempt
-from steps.cluster.attempts.leases import Leases, duration_for, place_names
+from steps.cluster.attempts.clean import failures_of, remove
+from steps.cluster.attempts.leases import Leases, duration_for, place_names, run_name
+from steps.cluster.attempts.lost import Lost, find_lost
+from steps.cluster.attempts.witness import check_place
 from steps.cluster.objects.names import GroupNames
 from steps.cluster.watching.patience import Deadline
 from steps.cluster.watching.stop import Stop, stopping
@@ -23,7 +26,9 @@ from steps.parse.measure import measure
 from steps.store.store import RecordStore
 
 
-def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = None) -> JobResult:
+def launch(
+    store: RecordStore, job: Job, *, deadline_seconds: float | None = None, here: str = ""
+) -> JobResult:
     """Run a group and return its record, also when the step is told to stop meanwhile.
 
     Args:
@@ -31,8 +36,10 @@ def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = Non
         job: what to run.
         deadline_seconds: how long after the start of its workflow the certification must be over;
             it bounds the waiting for other runs, for queues and between attempts too.
+        here: the node of the step where it could be started on another; empty where it cannot.
 
     Raises:
+        ElsewhereError: the step is on a node of its group, and others would take it.
         InputError: the store is not that of a workflow, or an environment variable is wrong.
         ClusterError: the API refused or did not answer.
     """
@@ -40,10 +47,12 @@ def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = Non
         hint = "write configmap:NAMESPACE/WORKFLOW, or give a --fleet"
         raise InputError("running on a cluster needs its record store", Place("--store"), hint)
     times = Times.from_environment()
+    check_place(store.cluster, here, job.group.nodes)
+    name = run_name(store.workflow, job.category, job.group.id)
     leases = Leases(
         store.cluster,
         store.workflow,
-        f"{store.workflow}/{job.category}/{job.group.id}",
+        name,
         store.owner,
         duration=duration_for(len(job.group.nodes)),
         outage=times.outage,
@@ -57,6 +66,10 @@ def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = Non
             def wait(seconds: float) -> bool:
                 return stop.wait(min(seconds, max(deadline.left, 0.0))) or deadline.over
 
+            lost = find_lost(store.cluster, name, job.group, wait, times.poll)
+            if lost and lost.events:
+                leases.take(job.group.nodes, (), wait, times.poll)
+                return _lost_with_its_node(store, job, lost, times)
             missing = leases.take(job.group.nodes, places, wait, times.poll)
             if missing or deadline.over:
                 return _never_started(job, missing, stop, deadline)
@@ -64,6 +77,15 @@ def launch(store: RecordStore, job: Job, *, deadline_seconds: float | None = Non
             return _attempts(store, started, times, stop, deadline)
         finally:
             leases.release()
+
+
+def _lost_with_its_node(store: ConfigMapStore, job: Job, lost: Lost, times: Times) -> JobResult:
+    """Say what the step before us could not say any more, and clean up after it."""
+    names = GroupNames(store.workflow, job.category, job.group.id, job.attempt)
+    left = remove(store.cluster, names.selector, times.cleanup)
+    record = lost.record(job.category, job.cohort, job.group, job.attempt)
+    failures = (*record.failures, *failures_of(left))
+    return JobResult(record.model_copy(update={"failures": failures}))
 
 
 def _deadline(store: ConfigMapStore, seconds: float | None) -> Deadline:

@@ -29,6 +29,16 @@ MANY_NODES = 64
 """Groups of more nodes hold their leases five times as long, to spare the API server."""
 
 
+def lease_name(node: str) -> str:
+    """Return the name of the lease of a node."""
+    return f"readiness-{node}"
+
+
+def run_name(workflow: str, category: str, group: str) -> str:
+    """Return what holds the leases of a group, whichever step and attempt."""
+    return f"{workflow}/{category}/{group}"
+
+
 def duration_for(nodes: int) -> float:
     """Return the duration of the leases of a group."""
     return DURATION_SECONDS if nodes <= MANY_NODES else 5 * DURATION_SECONDS
@@ -96,8 +106,8 @@ class Leases:
         if places and not self._take_one(places, wait, pause):
             return "a free place (maxConcurrent)"
         for node in sorted(nodes):
-            if not self._take_one([f"readiness-{node}"], wait, pause):
-                return f"node {node}, which {self._holder_of(f'readiness-{node}')} holds"
+            if not self._take_one([lease_name(node)], wait, pause):
+                return f"node {node}, which {self._holder_of(lease_name(node))} holds"
         return None
 
     def release(self) -> None:
