@@ -27,8 +27,8 @@ from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
-from steps.parse.nccl.layout import Ranks, check_ranks
 from steps.parse.reader import combine
+from steps.tools import TOOL_STEPS
 
 _BY_PROFILE = {"GPU_MISSING", "DCGM_GPU_MISSING", "NCCL_TRANSPORT_FALLBACK"}
 """Findings that compare the output with a hardware profile."""
@@ -153,7 +153,7 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
         stage=asked.stage,
         scale=asked.entry.scale if asked.entry else "",
     )
-    verdict = judge_output(group, tool or "", bars, document, seen=differs, context=context)
+    verdict = judge_output(group, tool, bars, document, seen=differs, context=context)
     return _with_own_remedy(verdict)
 
 
@@ -337,10 +337,10 @@ def _profile_of(document: Measurements, asked: Asked) -> LoadedProfile | None:
 
 def _ranks_checked(document: Measurements, profile: LoadedProfile | None) -> Measurements:
     """Compare the device table with a profile that was not known when the output was parsed."""
-    if profile is None or not document.ranks or document.mode.tool != "nccl":
+    tool, gpus = document.mode.tool, profile.profile.gpus if profile else None
+    if gpus is None or not document.ranks or tool is None:
         return document
-    ranks = Ranks(devices=document.ranks)
-    found = check_ranks(ranks, ParseContext(gpus_per_node=profile.profile.gpus))
+    found = TOOL_STEPS[tool].check_gpus(document, gpus)
     return document.model_copy(update={"findings": (*document.findings, *found)})
 
 

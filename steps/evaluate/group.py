@@ -8,13 +8,13 @@ Everything else is INCONCLUSIVE.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from catalog.facts.reasons import Effect, Kind, reason
 from catalog.reading.quantity import format_duration
 from steps.documents import (
     BarSet,
     Completeness,
-    DiagnosticRow,
     Entity,
     ExpressionResult,
     Group,
@@ -25,13 +25,14 @@ from steps.documents import (
     ReasonGiven,
     RunOutcome,
     RunRecord,
-    TrainingStep,
 )
 from steps.evaluate.context import Context
 from steps.evaluate.expressions import explain
 from steps.evaluate.peers import PeerClass
 from steps.evaluate.reasons import effect_of, from_finding, give, worst_first
 from steps.evaluate.scopes import LeftOut, RunJudge
+from steps.tools import TOOL_STEPS
+from steps.tools.tool import ToolSteps
 
 _UNREAD = {
     Completeness.CUT_OFF: "LOG_TRUNCATED",
@@ -66,7 +67,7 @@ def judge_group(
 
     Args:
         group: the group.
-        tool: nccl, dcgm or training; settles which figures expressions may name.
+        tool: settles which figures expressions may name.
         bars: the bars for groups of this size.
         record: what the launcher saw; None when no record arrived.
         measurements: what the output says; None when it was never parsed.
@@ -79,7 +80,7 @@ def judge_group(
     if record is not None and measurements is None and not seen:
         seen.append(give("RESULT_MISSING", "the output was not parsed", group=group.id))
     if record is not None and measurements is not None:
-        seen += [*_without_parts(record, measurements), *_without_end(measurements, group)]
+        seen += [*_without_parts(record, measurements), *_without_end(measurements, group, tool)]
     verdict = judge_output(
         group, tool, bars, measurements, known=planned, seen=seen, context=context, peers=peers
     )
@@ -91,7 +92,7 @@ def judge_group(
 
 def judge_output(
     group: Group,
-    tool: str,
+    tool: str | None,
     bars: BarSet,
     measurements: Measurements | None,
     *,
@@ -104,7 +105,7 @@ def judge_output(
 
     Args:
         group: the nodes it is about.
-        tool: settles which figures expressions may name.
+        tool: settles which figures expressions may name; None where the output has none.
         bars: what must hold.
         measurements: what the output says.
         known: reasons that stand whatever the output says.
@@ -116,20 +117,23 @@ def judge_output(
     found = list(seen)
     expressions: tuple[ExpressionResult, ...] = ()
     if measurements is not None:
-        if tool == "dcgm" and measurements.completeness is Completeness.COMPLETE:
-            # dcgmi ends with an error code after every Fail; its results say more.
+        steps = TOOL_STEPS[tool] if tool else None
+        whole = measurements.completeness is Completeness.COMPLETE
+        if steps and steps.results_outweigh_exit and whole:
             found = [item for item in found if item.code != "WorkloadFailed"]
         told = {(item.code, entity.node) for item in found for entity in item.entities}
         codes = {item.code for item in found}
         found += [
             item
-            for item in _of_measurements(measurements, group)
+            for item in _of_measurements(measurements, group, steps)
             # What the launcher has said already, with its time.
             if not (item.code == "EXIT_CODE_NONZERO" and "WorkloadFailed" in codes)
             and not any((item.code, entity.node) in told for entity in item.entities)
         ]
-        judge = RunJudge(group, measurements, tool, context, peers)
-        judged = [judge.judge(bar) for bar in bars.bars]
+        judged = []
+        if tool:
+            judge = RunJudge(group, measurements, tool, context, peers)
+            judged = [judge.judge(bar) for bar in bars.bars]
         expressions = tuple(one for some in judged if not isinstance(some, LeftOut) for one in some)
         reasons += [
             give("BAR_LEFT_OUT", str(some), group=group.id)
@@ -139,7 +143,7 @@ def judge_output(
         # A figure of half a run may still change, so it proves nothing either way.
         complete = not any(item.effect is Effect.INCONCLUSIVE for item in found)
         found += _of_expressions(expressions, group, complete=complete)
-        if _last_of_unfinished(measurements):
+        if steps and steps.unfinished(measurements):
             # What an excerpt measures stands, and may fail; that the run went well is not proven.
             found = [_doubted(item) if item.code == "EXIT_CODE_UNKNOWN" else item for item in found]
     if not bars.missing and (not bars.bars or (measurements is not None and not expressions)):
@@ -209,49 +213,30 @@ def _without_parts(record: RunRecord, measurements: Measurements) -> list[Reason
     return [give("LOG_TRUNCATED", message, group=record.group.id)]
 
 
-def _without_end(measurements: Measurements, group: Group) -> list[ReasonGiven]:
-    """Find a training log that ends before its last step, and does not say why.
+def _without_end(measurements: Measurements, group: Group, tool: str) -> list[ReasonGiven]:
+    """Find an output that tells of more to come, for example of steps after its last one.
 
     The tool ended well, so what follows was lost.
     """
-    last = _last_of_unfinished(measurements)
-    if last is None:
-        return []
-    message = f"the log stops at step {last.step} of {last.total_steps}"
-    return [give("LOG_TRUNCATED", message, group=group.id)]
-
-
-def _last_of_unfinished(measurements: Measurements) -> TrainingStep | None:
-    """Return the last step of a log that says of more steps to come, and nothing of an end."""
-    last = measurements.rows[-1] if measurements.rows else None
-    if (
-        measurements.completeness is not Completeness.COMPLETE
-        or not isinstance(last, TrainingStep)
-        or last.total_steps is None
-        or "end" in measurements.facts
-    ):
-        return None
-    return last
+    message = TOOL_STEPS[tool].unfinished(measurements)
+    return [give("LOG_TRUNCATED", message, group=group.id)] if message else []
 
 
 def _doubted(item: ReasonGiven) -> ReasonGiven:
     return item.model_copy(update={"effect": Effect.INCONCLUSIVE})
 
 
-def _of_measurements(measurements: Measurements, group: Group) -> list[ReasonGiven]:
+def _of_measurements(
+    measurements: Measurements, group: Group, steps: ToolSteps[Any] | None
+) -> list[ReasonGiven]:
     reasons = [from_finding(finding, group.id) for finding in measurements.findings]
     stops = {Effect.FAIL, Effect.INCONCLUSIVE}
     code = _UNREAD.get(measurements.completeness)
     if code and not any(item.effect in stops for item in reasons):
         reasons.append(give(code, group=group.id))
-    if not any(item.effect in stops for item in reasons):
-        failed = [
-            row
-            for row in measurements.rows
-            if isinstance(row, DiagnosticRow) and row.status in {"fail", "unknown"}
-        ]
-        if failed:
-            text = f"{failed[0].test} has status {failed[0].status}, which no finding explains"
+    if steps and not any(item.effect in stops for item in reasons):
+        text = steps.unexplained(measurements)
+        if text:
             reasons.append(give("SCHEMA_UNKNOWN", text, group=group.id))
     return reasons
 

@@ -20,7 +20,6 @@ from catalog.facts.reasons import Kind, reason
 from catalog.language.expressions import Expression, compile_bar
 from catalog.language.vocabulary import PEER_NAMES
 from steps.documents import (
-    DiagnosticRow,
     Entity,
     Evidence,
     ExpressionResult,
@@ -29,9 +28,8 @@ from steps.documents import (
     Outcome,
 )
 from steps.documents.measurements import Row
-from steps.evaluate.computed import computed_from
 from steps.evaluate.context import Context
-from steps.evaluate.decisive import MOST_LINES, Decisive
+from steps.evaluate.decisive import MOST_LINES, Decisive, computed_from
 from steps.evaluate.expressions import (
     Trial,
     attempt,
@@ -39,23 +37,11 @@ from steps.evaluate.expressions import (
     not_evaluated,
     not_proven,
 )
-from steps.evaluate.gpus import by_gpu, gpu_figures
 from steps.evaluate.outliers import Question
 from steps.evaluate.peers import FEWEST_PEERS, PeerClass
-from steps.evaluate.rows import counted_rows, diagnostics, row_name, row_values
-from steps.evaluate.whole import figures_lost, largest_lost, rightly_absent, rows_lost, sizes_lost
-from steps.parse.nccl.figures import MAX_GBPS
+from steps.tools import TOOL_STEPS
 
 _PLURALS = {"gpu": "GPUs", "row": "rows"}
-_PRINTED = {"avgBusBandwidthGBps", "fabricHostCount", "rankCount", "wrongCount"}
-"""Figures that no lost row can change: other lines of the output tell them, for all rows."""
-_OF_SIZES = {"largestSizeBusBandwidthGBps", "busBandwidthAtGBps", "busBandwidthInPlaceAtGBps"}
-_OF_SIZES |= {"algBandwidthAtGBps", "timeAtUs"}
-"""Figures of given message sizes, which the loss of other sizes does not change."""
-_GREATEST = {"busBandwidthGBps", "algBandwidthGBps", "peakBusBandwidthGBps"}
-"""Figures that a lost message size can only have made smaller."""
-_OF_THE_END = _GREATEST | {"largestSizeBusBandwidthGBps"}
-"""Figures that come from the end of a sweep, and from where it broke off when it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +80,7 @@ class RunJudge:
     Args:
         group: the nodes that ran.
         read: what the output says.
-        tool: nccl, dcgm or training.
+        tool: name of the tool.
         context: what is known besides.
         peers: the runs to compare with; None where there are no others.
     """
@@ -109,20 +95,20 @@ class RunJudge:
     ) -> None:
         self.group = group
         self.read = read
-        self.tool = tool
+        self.tool = TOOL_STEPS[tool]
         self.context = context
         self.peers = peers
-        self._decisive = Decisive(read, tool)
+        self._decisive = Decisive(read, self.tool)
         self._figures = {name: figure.value for name, figure in read.figures.items()}
         self._known = context.values()
 
     def judge(self, bar: Bar) -> tuple[ExpressionResult, ...] | LeftOut:
         """Evaluate a bar; a bar that does not apply to this run is left out with the reason."""
         try:
-            expression = compile_bar(bar.key, bar.expression, self.tool, bar.scope)
+            expression = compile_bar(bar.key, bar.expression, self.tool.name, bar.scope)
         except ExpressionError as error:
             return (_result(bar, not_evaluated(bar.expression, error.message), None),)
-        figures = figures_read(bar, expression, self.tool)
+        figures = figures_read(bar, expression, self.tool.name)
         if bar.scope in {"gpu", "row"}:
             return self._each(bar, expression, figures)
         whole = self._whole_run(expression)
@@ -156,13 +142,13 @@ class RunJudge:
     ) -> ExpressionResult:
         measured = tuple(name for name in figures if name in whole.figures)
         if trial.message is None:
-            trial = replace(trial, message=computed_from(measured, self.read))
+            trial = replace(trial, message=computed_from(measured, self.read, self.tool))
         return _result(bar, trial, whole, whole.lines(measured, bar.expression, _most(trial)))
 
     def _absent(self, bar: Bar, figures: Iterable[str], known: Mapping[str, Any]) -> bool:
         """True when the bar is optional and the output shows that its figure was not to be had."""
         missing = [name for name in figures if name not in known]
-        return bar.optional and any(rightly_absent(name, self.read, self.tool) for name in missing)
+        return bar.optional and any(self.tool.rightly_absent(name, self.read) for name in missing)
 
     def _unproven(self, bar: Bar, why: str, code: str = "FIGURE_MISSING") -> ExpressionResult:
         trial = Trial(Outcome.INCONCLUSIVE, bar.expression, {}, code, why)
@@ -178,23 +164,25 @@ class RunJudge:
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        return [row_values(row) for row in counted_rows(self.read)]
+        return [self.tool.fields(row) for row in self.tool.counted(self.read)]
 
     @cached_property
     def _lost(self) -> str | None:
-        return rows_lost(self.read, self.tool)
+        return self.tool.rows_lost(self.read)
 
     @cached_property
     def _figures_lost(self) -> str | None:
-        return figures_lost(self.read, self.tool)
+        return self.tool.figures_lost(self.read)
 
     @cached_property
     def _largest_lost(self) -> str | None:
-        return largest_lost(self.read) if self.tool == "nccl" else None
+        sweep = self.tool.sweep
+        return sweep.largest_lost(self.read) if sweep else None
 
     @cached_property
     def _sizes_lost(self) -> str | None:
-        return sizes_lost(self.read) if self.tool == "nccl" else None
+        sweep = self.tool.sweep
+        return sweep.sizes_lost(self.read) if sweep else None
 
     def _unless_lost(
         self,
@@ -210,12 +198,12 @@ class RunJudge:
         if "rows" in expression.names:
             why = self._lost or self._sizes_lost
         else:
-            read = set(figures)
-            why = None if read <= _PRINTED else self._figures_lost
-            if why is None and not read <= _PRINTED | _OF_SIZES:
+            read, printed, sweep = set(figures), self.tool.printed, self.tool.sweep
+            why = None if read <= printed else self._figures_lost
+            if why is None and sweep and not read <= printed | sweep.of_sizes:
                 why = self._sizes_lost
-                if why and read <= _PRINTED | _OF_SIZES | _GREATEST:
-                    most = dict.fromkeys((*(read & _GREATEST), "value"), MAX_GBPS)
+                if why and read <= printed | sweep.of_sizes | sweep.greatest:
+                    most = dict.fromkeys((*(read & sweep.greatest), "value"), sweep.ceiling)
                     still = attempt(expression, _values(bar, subject) | most)
                     why = None if still.outcome is Outcome.PASS else why
         return trial if why is None else not_proven(trial, "ROWS_MISSING", why)
@@ -231,11 +219,14 @@ class RunJudge:
 
         A run that hung or crashed at small messages says nothing about bandwidth.
         """
-        most = dict.fromkeys({*figures} & _OF_THE_END, MAX_GBPS)
-        if trial.outcome is not Outcome.FAIL or not most or not self._largest_lost:
+        sweep = self.tool.sweep
+        if sweep is None or trial.outcome is not Outcome.FAIL or not self._largest_lost:
             return trial
-        if bar.key in _OF_THE_END:
-            most["value"] = MAX_GBPS
+        most = dict.fromkeys({*figures} & sweep.of_the_end, sweep.ceiling)
+        if not most:
+            return trial
+        if bar.key in sweep.of_the_end:
+            most["value"] = sweep.ceiling
         still = again(most).outcome is Outcome.FAIL
         return trial if still else not_proven(trial, "ROWS_MISSING", self._largest_lost)
 
@@ -340,14 +331,13 @@ class RunJudge:
         return result
 
     def _gpus(self, expression: Expression) -> Iterator[_Subject]:
-        for gpu, rows in by_gpu(diagnostics(self.read)).items():
-            figures: dict[str, Any] = dict(gpu_figures(rows))
-            values = figures | self._known
+        for gpu, (figures, rows) in self.tool.gpus(self.read).items():
+            values: dict[str, Any] = {**figures, **self._known}
             if "rows" in expression.names:
-                values["rows"] = [row_values(row) for row in rows]
+                values["rows"] = [self.tool.fields(row) for row in rows]
 
             def lines(
-                names: tuple[str, ...], text: str, most: int, rows: list[DiagnosticRow] = rows
+                names: tuple[str, ...], text: str, most: int, rows: list[Row] = rows
             ) -> tuple[Evidence, ...]:
                 mine = self.read.model_copy(update={"rows": tuple(rows)})
                 return Decisive(mine, self.tool).lines(names, text, most)
@@ -362,13 +352,13 @@ class RunJudge:
 
     def _each_row(self, expression: Expression) -> Iterator[_Subject]:
         whole = self._whole_run(expression)
-        for row, fields in zip(counted_rows(self.read), self._rows, strict=True):
+        for row, fields in zip(self.tool.counted(self.read), self._rows, strict=True):
 
             def lines(*_: object, row: Row = row) -> tuple[Evidence, ...]:
                 return (self._decisive.line(row),)
 
             values = {**whole.values, "row": fields}
-            yield _Subject(values, self._figures, lines, row_name(row))
+            yield _Subject(values, self._figures, lines, self.tool.row_name(row))
 
 
 def _values(bar: Bar, subject: _Subject) -> dict[str, Any]:

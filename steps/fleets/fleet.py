@@ -34,12 +34,12 @@ from steps.fleets.node_objects import (
     without_gpu,
 )
 from steps.fleets.recorded import RecordedFleet
-from steps.fleets.simulator.faults import Cordon, Fault, LostGpu, NotReady, of_kind
-from steps.fleets.simulator.fleet import SimulatedFleet
-from steps.fleets.simulator.machine import Machine
+from steps.fleets.simulated import SimulatedFleet
 from steps.jobs.job import Fleet, Job, JobResult
 from steps.nodes.files import read_objects
 from steps.nodes.labels import PRODUCT_LABEL
+from steps.simulator.faults import Cordon, Fault, LostGpu, NotReady, of_kind
+from steps.simulator.machine import Machine
 
 __all__ = ["Fleet", "Job", "JobResult", "load_fleet"]
 

@@ -23,8 +23,8 @@ from catalog.facts.reasons import reason
 from catalog.reading.model import Model, suggestion
 from catalog.reading.source import Source, check_kind
 from steps.documents import NodeEvent, RunOutcome
-from steps.fleets.node_names import NodeNames
-from steps.fleets.simulator.faults import LEAST_FACTOR, AnyFault, Fault, TimedFault, fault_kinds
+from steps.nodes.names import NodeNames
+from steps.simulator.faults import LEAST_FACTOR, AnyFault, Fault, TimedFault, fault_kinds
 
 
 def _in_range(value: datetime) -> datetime:

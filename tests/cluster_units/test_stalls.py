@@ -16,7 +16,7 @@ from steps.documents import BarSet, Completeness, Outcome, RunOutcome
 from steps.evaluate.category import judge_category
 from steps.evaluate.group import judge_group
 from steps.jobs.job import Job
-from steps.parse.stall import Progress, StallRules
+from steps.tools.stall import Progress, StallRules
 from tests.builders import measured, setting
 from tests.cluster_units.fake import FakeCluster
 from tests.cluster_units.running import (

@@ -6,8 +6,8 @@ import pytest
 
 from catalog.facts.tools import OutputKind, output_kind
 from steps.documents import DiagnosticRow, Evidence, Measurements
-from steps.evaluate.computed import computed_from
-from steps.evaluate.decisive import Decisive
+from steps.evaluate.decisive import Decisive, computed_from
+from steps.tools import TOOL_STEPS
 from tests.evaluate.outputs import dcgm, nccl, training
 
 DIPPING = {1 << 30: 300.0, 2 << 30: 200.0}
@@ -42,7 +42,7 @@ DIPPING = {1 << 30: 300.0, 2 << 30: 200.0}
 def test_numbers_of_several_rows_say_so(
     read: Measurements, figures: list[str], says: str | None
 ) -> None:
-    assert computed_from(figures, read) == says
+    assert computed_from(figures, read, TOOL_STEPS[read.mode.tool or ""]) == says
 
 
 BOTH = "GPU to Host bandwidth: 41.5 GB/s{}Host to GPU bandwidth: 43.5 GB/s"
@@ -64,14 +64,14 @@ def test_line_of_a_bandwidth_is_cited_where_it_is_known(
         test="pcie", status="pass", gpu=2, value=41.5, unit="GB/s", text=text, line=7
     )
     read = dcgm().model_copy(update={"mode": mode, "rows": (row,)})
-    [found] = Decisive(read, "dcgm").lines(["hostToDeviceMinGBps"], "value > 50")
+    [found] = Decisive(read, TOOL_STEPS["dcgm"]).lines(["hostToDeviceMinGBps"], "value > 50")
     says = "pcie GPU 2: pass, Host to GPU bandwidth 43.5 GB/s"
     assert found == Evidence(file="diag.json", line=line, text=says)
 
 
 def test_test_that_did_not_pass_as_a_whole_is_no_evidence_of_passed_tests() -> None:
     read = dcgm(gpus=2, statuses={("memory", 1): "fail", ("pcie", 0): "skip"})
-    found = Decisive(read, "dcgm").lines(["testsPassed"], "testsPassed > 0", most=9)
+    found = Decisive(read, TOOL_STEPS["dcgm"]).lines(["testsPassed"], "testsPassed > 0", most=9)
     assert {line.text for line in found} == {
         "targeted_power GPU 0: pass",
         "targeted_power GPU 1: pass",

@@ -20,7 +20,7 @@ from steps.cluster.watching.redaction import without_secrets
 from steps.documents import LogFile, NodeEvent, RunFailure
 from steps.jobs.job import Job, log_name
 from steps.parse.api import ParseContext
-from steps.parse.stall import Progress, StallRules
+from steps.tools.stall import Progress, StallRules
 
 _LEAST_BYTES = 1024 * 1024
 _FIRST_WORDS = 2.0

@@ -7,25 +7,18 @@ over a slow link takes long without standing still. Times are seconds on any clo
 
 from __future__ import annotations
 
-import re
-import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from catalog.reading.quantity import format_duration, format_size
+from catalog.reading.quantity import format_duration
 from catalog.workload.workload import Workload
 from steps.documents import RunFailure
-from steps.parse.lines import clean_line
-from steps.parse.nccl.table import Layout, read_heading, read_row
 from steps.parse.secrets import redact
-from steps.parse.training.steplines import BAR_WORDS, read_bars, read_step_line
+from steps.tools import TOOL_STEPS
 
 _WAITS = 50
 """Waits between steps that the usual one is taken from: the last ones."""
-_NOUNS: dict[str, str] = {"nccl": "row", "training": "training step"}
-"""What progress is; tools that print only at their end, such as DCGM, show none."""
-_STEP_WORDS = re.compile(rb"iteration|" + BAR_WORDS.encode(), re.IGNORECASE)
 _LONGEST_QUOTE = 200
 
 
@@ -45,7 +38,8 @@ class Progress:
     """
 
     def __init__(self, tool: str, start: float) -> None:
-        self._tool = tool
+        pace = TOOL_STEPS[tool].pace
+        self._pace = pace() if pace else None
         self.at = start
         self.last: str | None = None
         self.paced = False
@@ -53,9 +47,11 @@ class Progress:
         self._quote = b""
         self._waits: deque[float] = deque(maxlen=_WAITS)
         self._longest = 0.0
-        self._done = False
-        self._layout: Layout | None = None
-        self._banner = ""
+
+    @property
+    def noun(self) -> str:
+        """What progress is."""
+        return self._pace.noun if self._pace else "output"
 
     @property
     def quote(self) -> str:
@@ -65,54 +61,26 @@ class Progress:
 
     @property
     def usual_wait(self) -> float:
-        """Return how many seconds the next row or step may take where all goes on as before.
-
-        The next row of nccl-tests is of twice the size; steps of a training are all alike.
-        """
-        if self._tool == "nccl":
-            return 2 * self._longest
-        return statistics.median(self._waits) if self._waits else 0.0
+        """Return how many seconds the next row or step may take where all goes on as before."""
+        return self._pace.usual_wait(self._waits, self._longest) if self._pace else 0.0
 
     def take(self, raw: bytes, at: float) -> None:
         """Take a line of the output."""
         if raw.strip():
             self._quote = raw
-        for step, redrawn in self._steps(raw):
-            if step == self.last and self._tool == "training":
+        if self._pace is None:
+            return
+        for step, redrawn in self._pace.steps(raw):
+            if step == self.last and not self._pace.repeats:
                 continue
             if self.last is not None:
                 self.paced = True
                 self._waits.append(at - self.at)
                 self._longest = max(self._longest, at - self.at)
             self.last, self.redrawn, self.at = step, redrawn, at
-        if self._done:
+        if self._pace.done:
             # Behind the last step come evaluation and checks, which print what they like.
             self.at = at
-
-    def _steps(self, raw: bytes) -> Iterator[tuple[str, bool]]:
-        if self._tool == "nccl":
-            yield from self._rows(raw)
-        elif self._tool == "training" and _STEP_WORDS.search(raw):
-            for line in clean_line(raw, 0):
-                read = read_step_line(line.text, ended=True)
-                bars = [] if read else read_bars(line.text, ended=True)
-                for step in (read, *bars):
-                    if step is not None and step.labelled:
-                        self._done = step.total is not None and step.step >= step.total
-                        of = f" of {step.total}" if step.total else ""
-                        yield f"{step.step}{of}", step.bar
-
-    def _rows(self, raw: bytes) -> Iterator[tuple[str, bool]]:
-        # Nearly all lines of a big run, and no rows.
-        if b" NCCL " in raw:
-            return
-        for line in clean_line(raw, 0):
-            text = line.text.lstrip(" #\t")
-            layout = read_heading(text, self._banner)
-            self._layout, self._banner = layout or self._layout, text
-            row = read_row(text, self._layout, 0) if text[:1].isdigit() else None
-            if row is not None:
-                yield format_size(row.row.size_bytes), False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +102,7 @@ class StallRules:
     @classmethod
     def of(cls, workload: Workload, tool: str) -> StallRules | None:
         """Return the rules of a workload; None where there are none."""
-        if tool not in _NOUNS:
+        if TOOL_STEPS[tool].pace is None:
             return None
 
         def number(name: str, default: float) -> float:
@@ -184,7 +152,7 @@ class StallRules:
         return None
 
     def _told(self, progress: Progress, quiet: float) -> RunFailure:
-        noun, ago = _NOUNS[self.tool], format_duration(quiet)
+        noun, ago = progress.noun, format_duration(quiet)
         if progress.last is None:
             said = f"its last line is: {progress.quote}" if progress.quote else "it printed nothing"
             text = f"no {noun} within {ago} of the start"

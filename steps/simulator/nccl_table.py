@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from catalog.reading.quantity import parse_size
-from steps.fleets.simulator.machine import SimulatedRun
-from steps.fleets.simulator.physics import bus_factor
+from steps.simulator.machine import SimulatedRun
+from steps.simulator.physics import bus_factor
 
 HEADINGS = (
     f"# {'':>10}  {'':>12}  {'':>8}  {'':>6}  {'':>6}           "

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from catalog.bars.expected import expected_figure
 from catalog.bars.physics import Unknown, physics
-from steps.fleets.simulator.faults import SlowLink, SlowTraining, of_kind
-from steps.fleets.simulator.machine import SOCKET, SimulatedRun
+from steps.simulator.faults import SlowLink, SlowTraining, of_kind
+from steps.simulator.machine import SOCKET, SimulatedRun
 
 _REFERENCE_SIZE = 16 * 2**30
 """Published figures are those of messages of about this size, in bytes."""

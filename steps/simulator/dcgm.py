@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from catalog.facts import dcgm
-from steps.fleets.simulator.clock import Script
-from steps.fleets.simulator.faults import Crash, DcgmFailure, Hang, of_kind
-from steps.fleets.simulator.machine import DRIVER, Machine, SimulatedRun
+from steps.simulator.clock import Script
+from steps.simulator.faults import Crash, DcgmFailure, Hang, of_kind
+from steps.simulator.machine import DRIVER, Machine, SimulatedRun
 
 VERSIONS = {"dcgm": "4.5.2"}
 

@@ -7,16 +7,17 @@ for the node: isolation and repeats find it out of service.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from catalog.entries.entry import find_entry
 from catalog.reading.quantity import format_duration
 from steps.documents import Entity, LogFile, NodeEvent, RunFailure, RunOutcome, RunRecord
-from steps.fleets.simulator import dcgm, nccl, training
-from steps.fleets.simulator.clock import Script
-from steps.fleets.simulator.faults import (
+from steps.jobs.failures import hardware_failure, timeout_failure
+from steps.jobs.job import Job, JobResult, log_name
+from steps.simulator.clock import Script
+from steps.simulator.faults import (
     Cordon,
     Fault,
     Infrastructure,
@@ -27,23 +28,16 @@ from steps.fleets.simulator.faults import (
     XidFault,
     of_kind,
 )
-from steps.fleets.simulator.kernel import kernel_lines
-from steps.fleets.simulator.machine import DRIVER, Machine, SimulatedRun
-from steps.jobs.failures import hardware_failure, timeout_failure
-from steps.jobs.job import Job, JobResult, log_name
-from steps.parse.stall import StallRules
+from steps.simulator.kernel import kernel_lines
+from steps.simulator.machine import DRIVER, Machine, SimulatedRun
+from steps.tools import TOOL_STEPS
+from steps.tools.stall import StallRules
 
 DEFAULT_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 """Start of the virtual clock where the fleet file gives none."""
 
 _SCHEDULING_SECONDS = 300.0
 """How long a gang waits for its nodes before it is given up."""
-
-_TOOLS: dict[str, tuple[Callable[[SimulatedRun], Script], dict[str, str]]] = {
-    "nccl": (nccl.nccl_script, nccl.VERSIONS),
-    "dcgm": (dcgm.dcgm_script, dcgm.VERSIONS),
-    "training": (training.training_script, training.VERSIONS),
-}
 
 _NodeFault = Cordon | NotReady | LostGpu | XidFault
 
@@ -177,8 +171,8 @@ def _node_faults(run: SimulatedRun) -> list[_NodeFault]:
 def _played(run: SimulatedRun) -> JobResult:
     """Play the tool's script until it ends or something stops it."""
     job = run.job
-    play, versions = _TOOLS[run.entry.tool]
-    script = _stopped(run, play(run))
+    tool = TOOL_STEPS[run.entry.tool]
+    script = _stopped(run, tool.play(run))
     data = script.until(script.now)
     for fault in of_kind(run.faults, TruncateOutput):
         data = data[: int(len(data) * fault.keep)]
@@ -205,7 +199,7 @@ def _played(run: SimulatedRun) -> JobResult:
         events=tuple(_events(run, script.now)),
         failures=script.failures,
         placements={f"{job.group.id}-worker-{i}": m.name for i, m in enumerate(run.machines)},
-        versions={"driver": DRIVER, "image": str(job.workload.image.value), **versions},
+        versions={"driver": DRIVER, "image": str(job.workload.image.value), **tool.versions},
     )
     return JobResult(record, logs)
 

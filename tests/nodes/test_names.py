@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steps.fleets.node_names import expand
+from steps.nodes.names import expand
 
 
 @pytest.mark.parametrize(

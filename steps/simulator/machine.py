@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from catalog.entries.entry import Entry
-from steps.fleets.simulator.clock import stream
-from steps.fleets.simulator.faults import Fault, SocketFallback, of_kind
 from steps.jobs.job import Job
+from steps.simulator.clock import stream
+from steps.simulator.faults import Fault, SocketFallback, of_kind
 
 DRIVER = "580.95.05"
 """Driver version that the simulated tools print."""

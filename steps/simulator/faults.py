@@ -12,7 +12,7 @@ from catalog.facts.reasons import Kind, reason
 from catalog.facts.xids import XidClass, find_xid
 from catalog.reading.model import Model, suggestion
 from catalog.reading.quantity import parse_duration
-from steps.fleets.node_names import NodeNames
+from steps.nodes.names import NodeNames
 
 
 def _seconds(value: Any) -> float:

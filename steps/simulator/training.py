@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from steps.fleets.simulator.clock import Script
-from steps.fleets.simulator.faults import Crash, Hang, NanLoss, of_kind
-from steps.fleets.simulator.machine import SimulatedRun
-from steps.fleets.simulator.nccl_log import NCCL_VERSION, info_lines, pid_of
-from steps.fleets.simulator.physics import training_tflops
+from steps.simulator.clock import Script
+from steps.simulator.faults import Crash, Hang, NanLoss, of_kind
+from steps.simulator.machine import SimulatedRun
+from steps.simulator.nccl_log import NCCL_VERSION, info_lines, pid_of
+from steps.simulator.physics import training_tflops
 
 VERSIONS = {"megatron-core": "0.15.2", "torch": "2.8.0", "nccl": NCCL_VERSION}
 

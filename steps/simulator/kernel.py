@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from catalog.facts.xids import find_xid
-from steps.fleets.simulator.faults import LostGpu, XidFault
-from steps.fleets.simulator.machine import Machine
+from steps.simulator.faults import LostGpu, XidFault
+from steps.simulator.machine import Machine
 
 _TEXTS = {
     13: "pid='<unknown>', name=<unknown>, Graphics Exception: ESR 0x504730=0x1e000e 0x504734=0x20",

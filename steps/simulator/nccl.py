@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-from steps.fleets.simulator.clock import Script
-from steps.fleets.simulator.faults import CorruptData, Crash, Hang, of_kind
-from steps.fleets.simulator.machine import SimulatedRun
-from steps.fleets.simulator.nccl_log import NCCL_VERSION, info_lines, line_head, pid_of
-from steps.fleets.simulator.nccl_table import HEADINGS, Row, Sweep, Totals, sweep_of
-from steps.fleets.simulator.physics import collective_curve
+from steps.simulator.clock import Script
+from steps.simulator.faults import CorruptData, Crash, Hang, of_kind
+from steps.simulator.machine import SimulatedRun
+from steps.simulator.nccl_log import NCCL_VERSION, info_lines, line_head, pid_of
+from steps.simulator.nccl_table import HEADINGS, Row, Sweep, Totals, sweep_of
+from steps.simulator.physics import collective_curve
 
 _TESTS_VERSION = "2.17.6"
 _NCCL_CODE = 22809

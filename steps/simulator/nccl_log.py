@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from steps.fleets.simulator.machine import SOCKET, Machine, SimulatedRun
+from steps.simulator.machine import SOCKET, Machine, SimulatedRun
 
 NCCL_VERSION = "2.28.9+cuda13.0"
 
