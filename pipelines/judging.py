@@ -15,15 +15,14 @@ from catalog.entries.entry import Entry, builtin_entries
 from catalog.errors import InputError, Place
 from catalog.facts.reasons import Effect
 from catalog.facts.tools import TOOLS, UNKNOWN_OUTPUT
-from catalog.hardware.hardware import Hardware, hardware_of_profile
+from catalog.hardware.hardware import Hardware, Situation
 from catalog.hardware.platforms import UNKNOWN, architecture_of, platform_rules
-from catalog.hardware.profile import LoadedProfile, builtin_profiles
+from catalog.hardware.profile import LoadedProfile, builtin_profiles, hardware_of_profile
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin, Setting
 from pipelines.own_bar import keys_of, own_bar, with_numbers
 from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow
-from steps.evaluate.context import context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
 from steps.parse.api import ParseContext
@@ -83,7 +82,7 @@ class Asked:
     def _profile(self) -> LoadedProfile | None:
         profiles = builtin_profiles()
         gpu = architecture_of(self.gpu) if self.gpu else None
-        architectures = {name for p in profiles.all() for name in p.profile.architectures}
+        architectures = {name for p in profiles.all() for name in p.profile.gpu}
         if gpu and gpu not in architectures:
             hint = suggestion(gpu, architectures) or f"known: {', '.join(sorted(architectures))}"
             raise InputError(f"GPU {self.gpu!r} is not known", Place("--gpu"), hint)
@@ -98,7 +97,7 @@ class Asked:
             hint = near or f"platforms: {', '.join(sorted(platforms))}"
             message = f"{self.platform!r} is no platform, instance type or profile"
             raise InputError(message, Place("--platform"), hint) from error
-        has = found_profile.profile.architectures
+        has = found_profile.profile.gpu
         if gpu and has and gpu not in has:
             message = f"{self.gpu!r} does not fit --platform {self.platform}"
             raise InputError(message, Place("--gpu"), f"which has {', '.join(has)}")
@@ -109,13 +108,7 @@ def with_profile(context: ParseContext, profile: LoadedProfile | None) -> ParseC
     """Tell the parsers what the hardware profile says."""
     if profile is None:
         return context
-    return replace(
-        context,
-        gpus_per_node=profile.profile.gpus,
-        transport=profile.profile.transport,
-        nvlink=profile.profile.nvlink,
-        multi_node_nvlink=profile.profile.mnnvl,
-    )
+    return replace(context, hardware=hardware_of_profile(profile, UNKNOWN))
 
 
 def join_beside(documents: Sequence[Measurements]) -> list[Measurements]:
@@ -147,11 +140,13 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
     if differs:
         document = _without_profile(document)
     # As of a run that is not whole: figures are no proof while it is not clear what was measured.
-    context = context_of(
-        hardware,
-        nodes=nodes or None,
+    context = Situation(
+        hardware=hardware,
+        category=asked.entry.id if asked.entry else "",
+        launcher=asked.entry.launcher.value if asked.entry else "",
         stage=asked.stage,
         scale=asked.entry.scale if asked.entry else "",
+        nodes=nodes or None,
     )
     verdict = judge_output(group, tool, bars, document, seen=differs, context=context)
     return _with_own_remedy(verdict)
@@ -184,7 +179,7 @@ def contradictions(
     wanted = {architecture_of(asked.gpu)} if asked.gpu else set()
     told = f"--gpu {asked.gpu}"
     if not wanted and profile is not None:
-        wanted = set(profile.profile.architectures)
+        wanted = set(profile.profile.gpu)
         told = f"--platform {asked.platform}, which has {', '.join(sorted(wanted))}"
     others = [product for product, gpu in products.items() if wanted and gpu not in wanted]
     if others:
@@ -310,12 +305,12 @@ def _hardware(document: Measurements, asked: Asked, profile: LoadedProfile | Non
     if profile is None:
         return Hardware(
             platform=asked.platform or UNKNOWN,
-            gpu_architecture=gpu,
+            gpu=gpu,
             gpus_per_node=_gpus_used(document),
         )
     known = profile.profile
-    if gpu == UNKNOWN and len(known.architectures) == 1:
-        gpu = known.architectures[0]
+    if gpu == UNKNOWN and len(known.gpu) == 1:
+        gpu = known.gpu[0]
     stated = None if asked.platform in {known.name, known.platform} else asked.platform
     hardware = hardware_of_profile(profile, gpu, instance_type=stated)
     return replace(hardware, gpus_per_node=_gpus_used(document) or known.gpus)

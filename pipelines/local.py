@@ -27,7 +27,6 @@ from steps.documents import (
     RunRecord,
     Verdict,
 )
-from steps.evaluate.core import hardware_of
 from steps.evaluate.step import evaluate_step
 from steps.fleets.fleet import Fleet, Job, JobResult
 from steps.isolate.core import MAX_ROUNDS
@@ -173,7 +172,6 @@ class _Runner:
                     cohort=part.cohort,
                     workload=for_group(part.workload, len(group.nodes)),
                     group=group,
-                    hardware=hardware_of(self.plan, part),
                     attempt=attempt,
                     start=start,
                 )

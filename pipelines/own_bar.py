@@ -68,14 +68,14 @@ def with_numbers(
         stage: whose numbers go in.
         hardware: of the nodes.
         nodes: size of the group.
-        options: enableMNNVL and maxBytes are read.
+        options: maxBytes is read.
         scale: of the category; empty where nobody tells.
 
     Returns:
         The bar, or why there is none: a code and a message.
     """
     item = BarItem(key=bar.key, expression=bar.expression, scope=bar.scope, code=bar.code)
-    asked = {name: options[name] for name in ("enableMNNVL", "maxBytes") if name in options}
+    asked = {name: options[name] for name in ("maxBytes",) if name in options}
     own = OwnBars((OwnBar(item, source=ORIGIN.rule, origin=ORIGIN),))
     bars, missing = bars_for(entry, stage, hardware, nodes, asked, scale=scale, own=own)
     made = next((one for one in bars if one.origin.rule == ORIGIN.rule), None)

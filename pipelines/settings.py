@@ -36,11 +36,9 @@ def annotations_of(plan: Plan) -> dict[str, str]:
         for planned in plan.categories
     }
     return {
-        f"{PREFIX}/detected-platform": _joined(c.platform for c in cohorts.values()),
-        f"{PREFIX}/detected-gpu-architecture": _joined(
-            c.gpu_architecture for c in cohorts.values()
-        ),
-        f"{PREFIX}/profile": _joined(c.profile or "none" for c in cohorts.values()),
+        f"{PREFIX}/detected-platform": _joined(c.hardware.platform for c in cohorts.values()),
+        f"{PREFIX}/detected-gpu-architecture": _joined(c.hardware.gpu for c in cohorts.values()),
+        f"{PREFIX}/profile": _joined(c.hardware.profile or "none" for c in cohorts.values()),
         f"{PREFIX}/resolved": json.dumps(resolved, sort_keys=True),
     }
 

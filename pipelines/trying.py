@@ -24,7 +24,7 @@ from steps.documents import (
     PlannedPart,
     Verdict,
 )
-from steps.evaluate.core import bars_of, hardware_of, judge_runs
+from steps.evaluate.core import bars_of, judge_runs
 from steps.store.runs import Run, collect_runs, require_plan
 from steps.store.store import DirectoryStore
 
@@ -162,7 +162,7 @@ def _bars(
     """Return the bars that are tried, for groups of one size."""
     entry = find_entry(planned.id)
     stage = tried.stage or plan.stage
-    hardware, options = hardware_of(plan, part), part.workload.options
+    hardware, options = part.workload.hardware, part.workload.options
     found = bars_of(plan, planned, part, nodes)
     if tried.anew:
         bars, missing = bars_for(

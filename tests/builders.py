@@ -9,6 +9,7 @@ from pathlib import Path
 from catalog.bars.bar import Bar
 from catalog.entries.entry import Launcher
 from catalog.facts.tools import output_kind
+from catalog.hardware.hardware import Hardware
 from catalog.reading.setting import Origin, Setting
 from catalog.workload.workload import Workload
 from steps.documents import (
@@ -121,9 +122,10 @@ def plan(
     nodes = sorted({node for item in groups for node in item.nodes})
     sizes = sorted({len(item.nodes) for item in groups} | {2})
     chosen = tuple(bars if bars is not None else [bar()])
+    hardware = Hardware(platform="onprem", gpu="h100", gpus_per_node=8, profile=profile)
     part = PlannedPart(
         cohort="onprem-h100",
-        workload=workload(),
+        workload=workload().model_copy(update={"hardware": hardware}),
         bars=tuple(BarSet(nodes=size, bars=chosen) for size in sizes),
         groups=tuple(groups),
     )
@@ -136,9 +138,7 @@ def plan(
         cohorts=(
             Cohort(
                 id="onprem-h100",
-                platform="onprem",
-                gpu_architecture="h100",
-                profile=profile,
+                hardware=hardware,
                 nodes=tuple(nodes),
             ),
         ),

@@ -29,9 +29,10 @@ from catalog.bars.stages import stages
 from catalog.entries.entry import Entry, builtin_entries
 from catalog.facts.reasons import Kind, reason
 from catalog.facts.tools import TOOLS
+from catalog.hardware.conditions import Names, When, matches
+from catalog.hardware.hardware import Situation
 from catalog.hardware.platforms import platform_rules
 from catalog.hardware.profile import Profiles, builtin_profiles
-from catalog.hardware.profile_model import NameCondition, Names, Range, matches
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import Model, suggestion
 from catalog.reading.setting import Origin
@@ -42,29 +43,6 @@ KIND = "Bars"
 
 _CODES = frozenset({Kind.PERFORMANCE, Kind.HARDWARE, Kind.DATA})
 """Kinds of reason codes that a measured value can prove."""
-
-
-class BarWhen(Model):
-    """Where a bar holds; all that is given must fit, and nothing given fits always.
-
-    Attributes:
-        category: category id, for example ``communication/*``; where none is given, every category
-            that measures the figure of the key.
-        stage: stage of the certification.
-        platform: platform of the nodes.
-        gpu: GPU architecture.
-        instance_type: instance type.
-        scale: full-scale, intra-rack, intra-node or diagnose.
-        nodes: nodes of the group.
-    """
-
-    category: NameCondition = Names()
-    stage: NameCondition = Names()
-    platform: NameCondition = Names()
-    gpu: NameCondition = Names()
-    instance_type: NameCondition = Names()
-    scale: NameCondition = Names()
-    nodes: Range = Range()
 
 
 class OwnExpected(Model):
@@ -88,6 +66,8 @@ class BarItem(Model):
 
     Attributes:
         key: threshold key; the figure that ``value`` stands for.
+        when: where it holds; where no category is given, in every category that measures the figure
+            of the key.
         expression: CEL over the vocabulary of the tool, ``value`` and ``expected`` included.
         scope: what it is evaluated for.
         code: reason code of a false result; by default that of our bar, or by what is tested.
@@ -96,7 +76,7 @@ class BarItem(Model):
     """
 
     key: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,62}$")
-    when: BarWhen = BarWhen()
+    when: When = When()
     expression: str | None = None
     scope: Scope = "group"
     code: str | None = None
@@ -125,19 +105,6 @@ class BarFile(Model):
     bars: tuple[BarItem, ...] = Field(min_length=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What is known where bars are chosen; the fields are those of `BarWhen`."""
-
-    category: str
-    stage: str
-    platform: str
-    gpu: str
-    instance_type: str | None
-    scale: str
-    nodes: int
-
-
 @dataclass(frozen=True, slots=True)
 class OwnBar:
     """A bar of the user's that knows where it stands.
@@ -154,24 +121,15 @@ class OwnBar:
     origin: Origin
     categories: frozenset[str] | None = None
 
-    def holds(self, known: Circumstances) -> bool:
-        """Say whether it is about these circumstances."""
-        when = self.item.when
-        return (
-            (self.categories is None or known.category in self.categories)
-            and when.category.fits(known.category)
-            and when.stage.fits(known.stage)
-            and when.platform.fits(known.platform)
-            and when.gpu.fits(known.gpu)
-            and when.instance_type.fits(known.instance_type)
-            and when.scale.fits(known.scale)
-            and when.nodes.fits(known.nodes)
-        )
+    def holds(self, run: Situation) -> bool:
+        """Say whether it is about such a run."""
+        about = self.categories is None or run.category in self.categories
+        return about and self.item.when.holds(run)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The bars of the user's that hold in given circumstances.
+    """The bars of the user's that hold for a run.
 
     Attributes:
         bars: those with an expression, in their order; of two that test the same the later stands.
@@ -188,9 +146,9 @@ class OwnBars:
 
     bars: tuple[OwnBar, ...] = ()
 
-    def fitting(self, known: Circumstances) -> Fitting:
+    def fitting(self, run: Situation) -> Fitting:
         """Return those that hold."""
-        holding = [bar for bar in self.bars if bar.holds(known)]
+        holding = [bar for bar in self.bars if bar.holds(run)]
         return Fitting(
             bars=tuple(bar for bar in holding if bar.item.expression is not None),
             expected={bar.item.key: bar for bar in holding if bar.item.expected is not None},
@@ -229,7 +187,7 @@ def read_bars(sources: Iterable[Source], profiles: Profiles | None = None) -> Ow
         "platform": sorted(
             {rule.platform for rule in platform_rules()} | {p.profile.platform for p in known}
         ),
-        "gpu": sorted({gpu for p in known for gpu in p.profile.architectures}),
+        "gpu": sorted({gpu for p in known for gpu in p.profile.gpu}),
         "scale": sorted({scale for entry in builtin_entries().values() for scale in entry.scales}),
     }
     found = []
@@ -252,7 +210,7 @@ def read_bars(sources: Iterable[Source], profiles: Profiles | None = None) -> Ow
     return OwnBars(tuple(found))
 
 
-def _check_when(when: BarWhen, source: Source, path: Path_, names: dict[str, list[str]]) -> None:
+def _check_when(when: When, source: Source, path: Path_, names: dict[str, list[str]]) -> None:
     """Refuse a condition that can never hold, which is how a misspelt name would be ignored."""
     for field, known in names.items():
         condition: Names = getattr(when, field)
@@ -268,7 +226,7 @@ def _check_when(when: BarWhen, source: Source, path: Path_, names: dict[str, lis
 
 
 def entries_of(item: BarItem) -> list[Entry]:
-    """Return the entries that a bar is about, see `BarWhen`."""
+    """Return the entries that a bar is about, see `BarItem`."""
     condition = item.when.category
     entries = [entry for entry in builtin_entries().values() if condition.fits(entry.id)]
     if condition == Names():

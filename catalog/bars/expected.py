@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +11,7 @@ from catalog.entries.entry import Entry
 from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.quantity import format_size, parse_size
-from catalog.reading.setting import Origin, Setting
+from catalog.reading.setting import Origin
 
 REFERENCE_SIZE = parse_size("16G")
 """Message size of figures that do not name theirs: where the sweeps of the catalog end."""
@@ -44,7 +43,6 @@ def expected_figure(
     *,
     nodes: int,
     scale: str = "",
-    mnnvl: bool = False,
     largest: int | None = None,
 ) -> Expected | Unknown:
     """Return what a figure of an entry should reach.
@@ -55,7 +53,6 @@ def expected_figure(
         hardware: the nodes.
         nodes: how many of them a group has.
         scale: of the category; intra-rack groups are in one NVLink domain.
-        mnnvl: whether NVLink across nodes is in use.
         largest: bytes of the largest message; None takes it to be large enough.
     """
     factor = (
@@ -64,10 +61,10 @@ def expected_figure(
     if factor is None:
         least = min(physics().sizes, key=parse_size)
         return Unknown(f"messages up to {format_size(largest or 0)} say too little; {least} do")
-    published = find_reference(entry, figure, hardware, nodes=nodes, mnnvl=mnnvl)
+    published = find_reference(entry, figure, hardware, nodes=nodes)
     if published is not None:
         return _published(published, nodes, largest, factor)
-    found = derive(entry, figure, hardware, nodes=nodes, scale=scale, mnnvl=mnnvl)
+    found = derive(entry, figure, hardware, nodes=nodes, scale=scale)
     if isinstance(found, Unknown):
         return found
     how = found.how + _smaller(largest, factor)
@@ -77,16 +74,8 @@ def expected_figure(
         kind="derived",
         source=f"derived: {how} (catalog/bars/physics.yaml)",
         reasoning=f"nobody has published {figure} of {entry.id} for "
-        f"{hardware.gpu_architecture} on {hardware.place} with {count}",
+        f"{hardware.gpu} on {hardware.place} with {count}",
     )
-
-
-def uses_mnnvl(hardware: Hardware, options: Mapping[str, Setting]) -> bool:
-    """Say whether NVLink across nodes is used: on by default where the hardware has it."""
-    setting = options.get("enableMNNVL")
-    if setting is not None and setting.value is not None:
-        return bool(setting.value)
-    return hardware.gpu_architecture in physics().domains
 
 
 def _published(row: Reference, nodes: int, largest: int | None, factor: float) -> Expected:

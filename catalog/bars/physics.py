@@ -110,7 +110,6 @@ def derive(
     *,
     nodes: int,
     scale: str = "",
-    mnnvl: bool = False,
 ) -> Derived | Unknown:
     """Work out what a figure should reach at large messages.
 
@@ -120,7 +119,6 @@ def derive(
         hardware: the nodes.
         nodes: how many of them a group has.
         scale: intra-rack groups are in one NVLink domain, whatever the labels say.
-        mnnvl: whether NVLink across nodes is in use.
     """
     expected = TOOLS[entry.tool].expected
     if expected is None:
@@ -129,7 +127,7 @@ def derive(
         return _copy(figure, hardware)
     if nodes < 1:
         return Unknown("the number of nodes is not known")
-    across = mnnvl and _in_one_domain(hardware, nodes, scale)
+    across = bool(hardware.mnnvl) and _in_one_domain(hardware, nodes, scale)
     if expected.by == "model":
         return _training(entry, hardware, nodes, across=across)
     path = path_of(entry, nodes)
@@ -149,7 +147,7 @@ def size_factor(largest: int) -> float | None:
 
 
 def _in_one_domain(hardware: Hardware, nodes: int, scale: str) -> bool:
-    gpus = physics().domains.get(hardware.gpu_architecture, 0)
+    gpus = physics().domains.get(hardware.gpu, 0)
     inside = nodes > 1 and nodes * (hardware.gpus_per_node or 0) <= gpus
     return inside and (hardware.one_domain or scale == "intra-rack")
 
@@ -158,11 +156,11 @@ def _nvlink_rate(hardware: Hardware) -> float | None:
     """Return GB/s of NVLink that a GPU has in each direction, or None where it is not known."""
     known = physics()
     bridge = known.bridges.get(hardware.profile or "")
-    return bridge or known.nvlink.gbytes.get(hardware.gpu_architecture)
+    return bridge or known.nvlink.gbytes.get(hardware.gpu)
 
 
 def _nvlink(operation: str, hardware: Hardware, nodes: int) -> Derived | Unknown:
-    gpu = hardware.gpu_architecture
+    gpu = hardware.gpu
     rate = _nvlink_rate(hardware)
     if rate is None or not hardware.nvlink:
         return Unknown(f"no NVLink is known to join the GPUs ({gpu}) of a node")
@@ -177,14 +175,14 @@ def _wire(hardware: Hardware) -> float | None:
 
     Each GPU has its share of the devices, so a run on half of the GPUs has half of the wire.
     """
-    gpus = hardware.machine_gpus or hardware.gpus_per_node
+    gpus = hardware.gpus or hardware.gpus_per_node
     if not hardware.nics or not hardware.nic_gbps or not gpus:
         return None
     return hardware.nics * hardware.nic_gbps / 8 / gpus
 
 
 def _devices(hardware: Hardware) -> str:
-    gpus = hardware.machine_gpus or hardware.gpus_per_node
+    gpus = hardware.gpus or hardware.gpus_per_node
     return f"{hardware.nics} x {hardware.nic_gbps:g} Gb/s of network devices for {gpus} GPUs"
 
 
@@ -226,7 +224,7 @@ def _nic(hardware: Hardware) -> Derived | Unknown:
 
 def _copy(figure: str, hardware: Hardware) -> Derived | Unknown:
     """Copies of one GPU: to and from the host over PCIe, to another GPU over NVLink."""
-    known, gpu = physics(), hardware.gpu_architecture
+    known, gpu = physics(), hardware.gpu
     if not hardware.nvlink:
         return Unknown("only for boards with NVLink it is known how the GPUs are attached")
     peer = figure == "deviceToDeviceMinGBps"
@@ -239,7 +237,7 @@ def _copy(figure: str, hardware: Hardware) -> Derived | Unknown:
 
 
 def _training(entry: Entry, hardware: Hardware, nodes: int, *, across: bool) -> Derived | Unknown:
-    known, gpu = physics().training, hardware.gpu_architecture
+    known, gpu = physics().training, hardware.gpu
     peak, part = known.tflops.get(gpu), known.model_flops.get(entry.operation, {}).get(gpu)
     if peak is None or part is None or not hardware.nvlink:
         return Unknown(f"what {entry.operation} reaches on {gpu} without NVLink is not known")

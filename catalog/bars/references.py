@@ -41,19 +41,19 @@ class Reference(Model):
     source: str
     reasoning: str
 
-    def holds(self, hardware: Hardware, nodes: int, *, mnnvl: bool) -> bool:
+    def holds(self, hardware: Hardware, nodes: int) -> bool:
         """Say whether the figure is of such hardware and of as many nodes.
 
         What nobody knows about the hardware is taken to be as usual, so a row that is limited to
         fewer network devices than usual needs to know.
         """
         return (
-            self.gpu == hardware.gpu_architecture
+            self.gpu == hardware.gpu
             and self.nodes[0] <= nodes <= self.nodes[1]
             and (not self.platforms or hardware.platform in self.platforms)
             and (not self.instance_types or hardware.instance_type in self.instance_types)
             and self.nvlink is (hardware.nvlink is not False)
-            and self.mnnvl in {None, mnnvl}
+            and self.mnnvl in {None, hardware.mnnvl}
             and (hardware.one_domain or not self.one_domain)
             and (self.gpus is None or hardware.gpus_per_node in {None, self.gpus})
             and (self.nics is None or hardware.nics is None or hardware.nics >= self.nics)
@@ -82,12 +82,12 @@ def published_figure(entry: Entry, key: str) -> str:
 
 
 def find_reference(
-    entry: Entry, figure: str, hardware: Hardware, *, nodes: int, mnnvl: bool
+    entry: Entry, figure: str, hardware: Hardware, *, nodes: int
 ) -> Reference | None:
     """Return the first published figure that fits, or None."""
     wanted = (figure, entry.operation, path_of(entry, nodes))
     for row in references():
         same = (row.figure, row.operation, row.path) == wanted
-        if same and row.holds(hardware, nodes, mnnvl=mnnvl):
+        if same and row.holds(hardware, nodes):
             return row
     return None

@@ -6,17 +6,17 @@ Pure: the same entry, stage, hardware and group size always give the same bars.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.bars.bar import Bar, BarKind
-from catalog.bars.bar_file import NO_BARS, Circumstances, Fitting, OwnBars
-from catalog.bars.expected import Expected, expected_figure, uses_mnnvl
-from catalog.bars.physics import Unknown
+from catalog.bars.bar_file import NO_BARS, Fitting, OwnBars
+from catalog.bars.expected import Expected, expected_figure
+from catalog.bars.physics import Unknown, physics
 from catalog.bars.references import published_figure
 from catalog.bars.stages import find_stage, stage_values
 from catalog.entries.entry import BarTemplate, Entry
 from catalog.errors import Place
-from catalog.hardware.hardware import Hardware
+from catalog.hardware.hardware import Hardware, Situation
 from catalog.hardware.platforms import UNKNOWN
 from catalog.language.expressions import Expression, check_threshold, code_of
 from catalog.language.vocabulary import PEER_NAMES
@@ -65,7 +65,7 @@ def bars_for(
         stage: whose numbers go into the bars.
         hardware: of the nodes.
         nodes: size of the groups; 0 where nobody knows it.
-        options: thresholds, replaceBars, enableMNNVL and maxBytes are read.
+        options: thresholds, replaceBars and maxBytes are read.
         scale: of the category; empty where nobody tells.
         own: the bar files of the user.
         recorded: the outputs are there already, and somebody else chose how to run.
@@ -78,54 +78,53 @@ def bars_for(
         InputError: no such stage.
         ExpressionError: a threshold of the certification is no valid CEL.
     """
-    situation = _Situation(
-        entry=entry,
-        stage=stage,
+    if hardware.mnnvl is None:  # Where the hardware has it, it is on by default.
+        hardware = replace(hardware, mnnvl=hardware.gpu in physics().domains)
+    run = Situation(
         hardware=hardware,
-        nodes=nodes,
+        category=entry.id,
+        launcher=entry.launcher.value,
+        stage=stage,
         scale=scale,
-        mnnvl=uses_mnnvl(hardware, options),
-        largest=_largest(options),
-        recorded=recorded,
+        nodes=nodes,
     )
-    thresholds = list(_thresholds(situation, options.get("thresholds")))
+    known = _Known(entry, run, nodes, _largest(options), recorded)
+    thresholds = list(_thresholds(known, options.get("thresholds")))
     replace_all = bool(options["replaceBars"].value) if "replaceBars" in options else False
-    fitting = own.fitting(situation.circumstances())
-    everything = [*_ours(situation), *_of_files(situation, fitting), *thresholds]
+    fitting = own.fitting(replace(run, scale=scale or entry.scale))
+    everything = [*_ours(known), *_of_files(known, fitting), *thresholds]
     stated: dict[Slot, _Stated] = {}
     for one in thresholds if replace_all and thresholds else everything:
         stated.pop(one.slot, None)  # What replaces a bar stands where it was stated itself.
         stated[one.slot] = one
-    maker = _Maker(situation, fitting)
+    maker = _Maker(known, fitting)
     for one in stated.values():
         maker.add(one)
     return tuple(maker.bars), maker.missing()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Situation:
-    """What the bars depend on; see `bars_for`."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the bars depend on.
+
+    Attributes:
+        entry: the catalog entry.
+        run: stage, hardware and what else is known of the runs.
+        nodes: size of the groups; 0 where nobody knows it.
+        largest: bytes of the largest message, where the tool has any.
+        recorded: somebody else chose how to run.
+    """
 
     entry: Entry
-    stage: str
-    hardware: Hardware
+    run: Situation
     nodes: int
-    scale: str
-    mnnvl: bool
     largest: int | None
     recorded: bool
 
-    def circumstances(self) -> Circumstances:
-        """Return what the bars of the user's files depend on."""
-        return Circumstances(
-            category=self.entry.id,
-            stage=self.stage,
-            platform=self.hardware.platform,
-            gpu=self.hardware.gpu_architecture,
-            instance_type=self.hardware.instance_type,
-            scale=self.scale or self.entry.scale,
-            nodes=self.nodes,
-        )
+    @property
+    def hardware(self) -> Hardware:
+        """The nodes."""
+        return self.run.hardware
 
     def expected(self, key: str) -> Expected | Unknown:
         """Return what the figure of a bar should reach, published or derived."""
@@ -134,8 +133,7 @@ class _Situation:
             published_figure(self.entry, key),
             self.hardware,
             nodes=self.nodes,
-            scale=self.scale,
-            mnnvl=self.mnnvl,
+            scale=self.run.scale,
             largest=self.largest,
         )
 
@@ -146,15 +144,15 @@ class _Situation:
         if self.hardware.platform == UNKNOWN:
             return f"the platform is not told, so nothing is known to expect of {what}"
         return (
-            f"nothing is published of {what} for {self.hardware.gpu_architecture} on "
+            f"nothing is published of {what} for {self.hardware.gpu} on "
             f"{self.hardware.place} with {count}, and {found.why}{ADVICE}"
         )
 
     def applies(self, template: BarTemplate) -> bool:
         """Say whether a bar of the entry is one of this stage, scale and group."""
-        if template.stages and self.stage not in template.stages:
+        if template.stages and self.run.stage not in template.stages:
             return False
-        if template.scales and self.scale and self.scale not in template.scales:
+        if template.scales and self.run.scale and self.run.scale not in template.scales:
             return False
         return not template.transport or (self.nodes > 1 and bool(self.hardware.transport))
 
@@ -183,15 +181,15 @@ def _stated(
     return _Stated(template=template, slot=slot, origin=origin, yours=yours)
 
 
-def _ours(known: _Situation) -> Iterator[_Stated]:
+def _ours(known: _Known) -> Iterator[_Stated]:
     """Yield the bars of the entry at the stage."""
-    origin = Origin(rule=f"stage {known.stage}", file=STAGES)
+    origin = Origin(rule=f"stage {known.run.stage}", file=STAGES)
     for template in known.entry.bars:
         if known.applies(template):
             yield _stated(template, template.names(known.entry.tool), origin)
 
 
-def _of_files(known: _Situation, fitting: Fitting) -> Iterator[_Stated]:
+def _of_files(known: _Known, fitting: Fitting) -> Iterator[_Stated]:
     """Yield the bars of the user's files."""
     entry = known.entry
     for bar in fitting.bars:
@@ -203,7 +201,7 @@ def _of_files(known: _Situation, fitting: Fitting) -> Iterator[_Stated]:
         yield _stated(template, expression.names, bar.origin, bar.source)
 
 
-def _thresholds(known: _Situation, setting: Setting | None) -> Iterator[_Stated]:
+def _thresholds(known: _Known, setting: Setting | None) -> Iterator[_Stated]:
     """Yield the thresholds of the certification.
 
     Raises:
@@ -222,7 +220,7 @@ def _thresholds(known: _Situation, setting: Setting | None) -> Iterator[_Stated]
 class _Maker:
     """Puts the numbers into bars, and keeps why some are missing."""
 
-    def __init__(self, known: _Situation, own: Fitting) -> None:
+    def __init__(self, known: _Known, own: Fitting) -> None:
         self.known = known
         self.bars: list[Bar] = []
         self._own = own
@@ -239,13 +237,13 @@ class _Maker:
         """Put the numbers in and add the bar, or note why it is missing."""
         template, origin, yours = stated.template, stated.origin, stated.yours
         known = self.known
-        optional = template.optional and known.stage not in template.required
+        optional = template.optional and known.run.stage not in template.required
         optional = optional or (template.own_runs and known.recorded)
         names = template.names(known.entry.tool)
         if "gpus_per_node" in names and known.hardware.gpus_per_node is None:
             self._miss(template, "the GPUs per node are not known", optional=optional)
             return
-        numbers = stage_values(find_stage(known.stage))
+        numbers = stage_values(find_stage(known.run.stage))
         values = {name: numbers[name] for name in sorted(names & set(numbers))}
         kind: BarKind = "yours" if yours else "rule"
         source, reasoning = yours, None
@@ -254,7 +252,7 @@ class _Maker:
             if isinstance(found, Unknown):
                 # Nobody can know what to expect of hardware that is not told.
                 told = known.hardware.platform != UNKNOWN and known.nodes > 0
-                milder = told and not yours and not find_stage(known.stage).require_expected
+                milder = told and not yours and not find_stage(known.run.stage).require_expected
                 self._miss(template, known.unexpected(found), optional=optional or milder)
                 return
             values[EXPECTED] = found.value

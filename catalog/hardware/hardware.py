@@ -1,41 +1,48 @@
-"""What a bar depends on besides entry, stage and group size: the hardware of the nodes."""
+"""What is known of the hardware of a run, and of the run before it starts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from catalog.hardware.profile import LoadedProfile
+from catalog.hardware.platforms import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The nodes of a run; None and the empty tuple stand for what nobody knows.
+    """The nodes of a run; None and what is empty stand for what nobody knows.
 
     Attributes:
         platform: for example ``aws``.
-        gpu_architecture: for example ``h100``.
-        gpus_per_node: GPUs of each node that the run uses.
-        machine_gpus: GPUs that each node has, used or not.
+        gpu: GPU architecture, for example ``h100``.
         instance_type: for example ``p5.48xlarge``.
         profile: name of the hardware profile.
-        nvlink: whether NVLink joins the GPUs of a node.
+        gpus: GPUs that each node has, used or not.
+        gpus_per_node: GPUs of each node that the run uses.
         nics: network devices of each node that carry GPU traffic.
+        nics_per_node: network devices of each node that the run asks for.
         nic_gbps: nominal rate of one of them, Gb/s per direction.
-        transport: network names of which NCCL must show one; empty where any is right.
+        nvlink: whether NVLink joins the GPUs of a node.
+        mnnvl: whether NVLink across nodes is used.
         one_domain: whether the nodes of a group are in one NVLink domain, where NVLink spans nodes.
+        transport: network names of which NCCL must show one; empty where any is right.
+        software: versions of node software by name, for example ``tcpxo``.
     """
 
-    platform: str
-    gpu_architecture: str
-    gpus_per_node: int | None
+    platform: str = UNKNOWN
+    gpu: str = UNKNOWN
     instance_type: str | None = None
     profile: str | None = None
-    machine_gpus: int | None = None
-    nvlink: bool | None = None
+    gpus: int | None = None
+    gpus_per_node: int | None = None
     nics: int | None = None
+    nics_per_node: int | None = None
     nic_gbps: float | None = None
-    transport: tuple[str, ...] = ()
+    nvlink: bool | None = None
+    mnnvl: bool | None = None
     one_domain: bool = True
+    transport: tuple[str, ...] = ()
+    software: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -43,24 +50,43 @@ class Hardware:
         return self.instance_type or self.platform
 
 
-def hardware_of_profile(
-    loaded: LoadedProfile, gpu_architecture: str, *, instance_type: str | None = None
-) -> Hardware:
-    """Return the hardware that a profile stands for; of its only instance type, if it has one."""
-    profile = loaded.profile
-    on_nvlink = profile.mnnvl and profile.nics.count == 0
-    if instance_type is None and len(profile.instance_types) == 1:
-        only = profile.instance_types[0]
-        instance_type = None if set(only) & set("*?[") else only
-    return Hardware(
-        platform=profile.platform,
-        instance_type=instance_type,
-        gpu_architecture=gpu_architecture,
-        gpus_per_node=profile.gpus,
-        profile=profile.name,
-        machine_gpus=profile.gpus,
-        nvlink=profile.nvlink,
-        nics=profile.nics.count or None,
-        nic_gbps=profile.nic_gbps,
-        transport=() if on_nvlink else profile.transport,
-    )
+NOTHING_KNOWN = Hardware()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known of a run before it starts: what conditions and expressions may ask for.
+
+    Attributes:
+        hardware: the nodes.
+        category: category id, ``domain/name``; empty when unknown, as all texts here.
+        launcher: mpi, torchrun or per-node.
+        stage: ``production``, …
+        scale: ``full-scale``, ``intra-node``, …
+        nodes: nodes of the group; None where nobody knows.
+    """
+
+    hardware: Hardware = NOTHING_KNOWN
+    category: str = ""
+    launcher: str = ""
+    stage: str = ""
+    scale: str = ""
+    nodes: int | None = None
+
+    def values(self) -> dict[str, float | int | str]:
+        """Return the values by the names that expressions use.
+
+        A text that nobody knows is empty; numbers that nobody knows are absent.
+        """
+        texts = {
+            "gpu": self.hardware.gpu,
+            "platform": self.hardware.platform,
+            "instance_type": self.hardware.instance_type,
+            "stage": self.stage,
+            "scale": self.scale,
+        }
+        numbers = {"nodes": self.nodes, "gpus_per_node": self.hardware.gpus_per_node}
+        return {
+            **{name: "" if text in {None, UNKNOWN} else str(text) for name, text in texts.items()},
+            **{name: number for name, number in numbers.items() if number is not None},
+        }

@@ -25,7 +25,7 @@ class PlatformRule(Model):
     label_contains: str | None = None
     resource: str | None = None
     driver: str | None = None
-    architecture: tuple[str, ...] = ()
+    gpu: tuple[str, ...] = ()
     note: str | None = None
 
     def fits(
@@ -34,7 +34,7 @@ class PlatformRule(Model):
         labels: Mapping[str, str],
         allocatable: Collection[str],
         drivers: Collection[str],
-        architecture: str,
+        gpu: str,
     ) -> bool:
         """Say whether a node with these facts is described by the rule."""
         if self.provider_id is not None:
@@ -50,7 +50,7 @@ class PlatformRule(Model):
             return False
         if self.driver is not None and self.driver not in drivers:
             return False
-        return not self.architecture or architecture in self.architecture
+        return not self.gpu or gpu in self.gpu
 
 
 class PlatformGuess(NamedTuple):
@@ -87,7 +87,7 @@ def platform_of(
     labels: Mapping[str, str],
     allocatable: Collection[str] = (),
     drivers: Collection[str] = (),
-    architecture: str = UNKNOWN,
+    gpu: str = UNKNOWN,
 ) -> PlatformGuess:
     """Tell the platform of one node.
 
@@ -99,10 +99,10 @@ def platform_of(
         labels: node labels.
         allocatable: names of the allocatable resources.
         drivers: DRA drivers with devices on the node.
-        architecture: GPU architecture.
+        gpu: GPU architecture.
     """
     for rule in platform_rules():
-        if rule.fits(provider_id, labels, allocatable, drivers, architecture):
+        if rule.fits(provider_id, labels, allocatable, drivers, gpu):
             why = " and ".join(_reasons(rule, labels))
             return PlatformGuess(rule.platform, why, rule.note)
     scheme = re.split(r"[:/.]", provider_id, maxsplit=1)[0].lower() or UNKNOWN

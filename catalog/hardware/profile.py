@@ -10,15 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from catalog.errors import InputError, Place
+from catalog.hardware.conditions import When, matches
+from catalog.hardware.hardware import Hardware
 from catalog.hardware.platforms import UNKNOWN, platform_rules
-from catalog.hardware.profile_model import (
-    Profile,
-    ProfileFile,
-    Settings,
-    When,
-    matches,
-    unknown_name,
-)
+from catalog.hardware.profile_model import Profile, ProfileFile, Settings, unknown_name
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin
 from catalog.reading.source import (
@@ -87,6 +82,30 @@ class LoadedProfile:
         return self.origin.model_copy(update={"line": self.lines.get(field, self.origin.line)})
 
 
+def hardware_of_profile(
+    loaded: LoadedProfile, gpu: str, *, instance_type: str | None = None
+) -> Hardware:
+    """Return the hardware that a profile stands for; of its only instance type, if it has one."""
+    profile = loaded.profile
+    on_nvlink = profile.mnnvl and profile.nics.count == 0
+    if instance_type is None and len(profile.instance_types) == 1:
+        only = profile.instance_types[0]
+        instance_type = None if set(only) & set("*?[") else only
+    return Hardware(
+        platform=profile.platform,
+        gpu=gpu,
+        instance_type=instance_type,
+        profile=profile.name,
+        gpus=profile.gpus,
+        gpus_per_node=profile.gpus,
+        nics=profile.nics.count or None,
+        nic_gbps=profile.nic_gbps,
+        nvlink=profile.nvlink,
+        mnnvl=profile.mnnvl,
+        transport=() if on_nvlink else profile.transport,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileSource:
     """One loaded profile file."""
@@ -137,7 +156,7 @@ class Profiles:
         self,
         platform: str | None,
         instance_type: str | None,
-        architecture: str | None,
+        gpu: str | None,
         *,
         product: str | None = None,
         labels: Mapping[str, str] | None = None,
@@ -147,20 +166,20 @@ class Profiles:
         Args:
             platform: as detected; None for any.
             instance_type: as labelled.
-            architecture: as detected; None or ``unknown`` where nothing tells.
+            gpu: architecture as detected; None or ``unknown`` where nothing tells.
             product: GPU product name, which can tell variants of an architecture apart.
             labels: node labels, which can tell the instance type where it is not labelled.
 
         Returns:
             The profile and why it was taken; None when no profile fits.
         """
-        gpu = None if architecture in {None, UNKNOWN} else architecture
+        gpu = None if gpu == UNKNOWN else gpu
         found: list[tuple[int, LoadedProfile, str]] = []
         for loaded in self.all():
             profile = loaded.profile
             if not profile.automatic or (platform and profile.platform != platform):
                 continue
-            if gpu and profile.architectures and gpu not in profile.architectures:
+            if gpu and profile.gpu and gpu not in profile.gpu:
                 continue
             if profile.products and not _globbed(product, profile.products):
                 continue
@@ -255,10 +274,10 @@ def find_profile(name: str, place: Place | None = None) -> LoadedProfile:
 
 
 def match_profile(
-    platform: str | None, instance_type: str | None, architecture: str | None
+    platform: str | None, instance_type: str | None, gpu: str | None
 ) -> LoadedProfile | None:
     """Return the shipped profile that fits; see `Profiles.match`."""
-    found = builtin_profiles().match(platform, instance_type, architecture)
+    found = builtin_profiles().match(platform, instance_type, gpu)
     return found[0] if found else None
 
 

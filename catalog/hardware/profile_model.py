@@ -7,174 +7,14 @@ and *rules* (settings that hold ``when`` certain conditions are met). Ours are i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from catalog.hardware.conditions import When
 from catalog.hardware.topology import topologies
 from catalog.reading.model import Model
 from catalog.reading.placeholders import placeholders
-
-
-def _names(value: Any) -> Any:
-    """Let people write ``aws`` or ``[aws, gcp]`` for ``{in: [aws, gcp]}``."""
-    if isinstance(value, str):
-        return {"in": [value]}
-    return {"in": value} if isinstance(value, list | tuple) else value
-
-
-def _list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-Globs = Annotated[
-    tuple[str, ...], BeforeValidator(_list, json_schema_input_type=str | tuple[str, ...])
-]
-
-
-class Names(Model):
-    """A condition on a name, in any case: one of ``in`` (globs), and none of ``notIn``."""
-
-    within: Annotated[Globs, Field(alias="in")] = ()
-    not_in: Globs = ()
-
-    def fits(self, name: str | None) -> bool:
-        """Say whether the condition holds for ``name``; a name that is not known fits no ``in``."""
-        if self.within and not matches(name or "", self.within):
-            return False
-        return not matches(name or "", self.not_in)
-
-
-def matches(name: str, globs: Iterable[str]) -> bool:
-    """Say whether a name is one of those that globs stand for, in any case."""
-    return any(fnmatchcase(name.lower(), glob.lower()) for glob in globs)
-
-
-def meet(one: str, other: str) -> bool:
-    """Say whether two globs may stand for the same name: one of them matches the other."""
-    return matches(one, [other]) or matches(other, [one])
-
-
-class Range(Model):
-    """A condition on a count, ends included; None is no bound."""
-
-    min: int | None = None
-    max: int | None = None
-
-    def fits(self, count: int) -> bool:
-        """Say whether ``count`` is in the range."""
-        return (self.min is None or count >= self.min) and (self.max is None or count <= self.max)
-
-
-class Versions(Model):
-    """A condition on the version of software found on the nodes: ``min`` ≤ version < ``below``.
-
-    Attributes:
-        missing: whether it holds when the version is not known.
-    """
-
-    min: str | None = None
-    below: str | None = None
-    missing: bool = False
-
-    def fits(self, version: str | None) -> bool:
-        """Say whether the condition holds; a version that is no number is not known."""
-        number = version_number(version)
-        if number is None:
-            return self.missing
-        low, high = version_number(self.min), version_number(self.below)
-        return (low is None or number >= low) and (high is None or number < high)
-
-    @field_validator("min", "below")
-    @classmethod
-    def _is_version(cls, text: str | None) -> str | None:
-        if text is not None and version_number(text) is None:
-            raise ValueError("must be a version such as 1.0.17")
-        return text
-
-
-def version_number(text: str | None) -> tuple[int, ...] | None:
-    """Read ``v1.0.17`` or ``1.0.17-build3``; None when it is no version."""
-    digits = (text or "").removeprefix("v").partition("-")[0].partition("+")[0].split(".")
-    return tuple(int(part) for part in digits) if all(p.isdecimal() for p in digits) else None
-
-
-NameCondition = Annotated[
-    Names, BeforeValidator(_names, json_schema_input_type=str | tuple[str, ...] | Names)
-]
-
-
-class When(Model):
-    """Conditions of a rule; all that are given must hold, and none at all always holds.
-
-    Attributes:
-        platform: platform of the nodes.
-        architecture: GPU architecture.
-        instance_type: instance type.
-        profile: name of the matched profile.
-        category: category id, for example ``communication/*``.
-        launcher: mpi, torchrun or per-node.
-        scale: full-scale, intra-rack, intra-node or diagnose.
-        nodes: nodes of one job.
-        gpus_per_node: GPUs that are used on each node.
-        nics_per_node: network devices that are requested on each node.
-        mnnvl: whether NVLink across nodes is on.
-        software: versions found on the nodes, by name, for example ``tcpxo``.
-    """
-
-    platform: NameCondition = Names()
-    architecture: NameCondition = Names()
-    instance_type: NameCondition = Names()
-    profile: NameCondition = Names()
-    category: NameCondition = Names()
-    launcher: NameCondition = Names()
-    scale: NameCondition = Names()
-    nodes: Range = Range()
-    gpus_per_node: Range = Range()
-    nics_per_node: Range = Range()
-    mnnvl: bool | None = None
-    software: dict[str, Versions] = {}
-
-    def holds(self, known: Conditions) -> bool:
-        """Say whether all conditions hold."""
-        names = (
-            self.platform.fits(known.platform)
-            and self.architecture.fits(known.architecture)
-            and self.instance_type.fits(known.instance_type)
-            and self.profile.fits(known.profile)
-            and self.category.fits(known.category)
-            and self.launcher.fits(known.launcher)
-            and self.scale.fits(known.scale)
-        )
-        return (
-            names
-            and self.nodes.fits(known.nodes)
-            and self.gpus_per_node.fits(known.gpus_per_node)
-            and self.nics_per_node.fits(known.nics_per_node)
-            and self.mnnvl in {None, known.mnnvl}
-            and all(want.fits(known.software.get(name)) for name, want in self.software.items())
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What is known when rules are applied; the fields are those of `When`."""
-
-    platform: str
-    architecture: str
-    instance_type: str | None
-    profile: str | None
-    category: str
-    launcher: str
-    scale: str
-    nodes: int
-    gpus_per_node: int
-    nics_per_node: int
-    mnnvl: bool
-    software: Mapping[str, str]
 
 
 class LaunchParts(Model):
@@ -323,7 +163,7 @@ class Profile(Model):
         name: unique, for example ``aws/p5.48xlarge``.
         platform: platform it is found on.
         instance_types: instance types (globs) it stands for; empty: any of the architecture.
-        architectures: GPU architectures; empty: any.
+        gpu: GPU architectures; empty: any.
         products: globs of GPU product names that it is limited to.
         labels: node labels that stand for an instance type where the type is not told.
         automatic: whether detection may choose it; else only the user can.
@@ -345,7 +185,7 @@ class Profile(Model):
     name: str = Field(min_length=1)
     platform: str
     instance_types: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = ()
+    gpu: tuple[str, ...] = ()
     products: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     automatic: bool = True
@@ -364,8 +204,8 @@ class Profile(Model):
 
     @model_validator(mode="after")
     def _can_be_found(self) -> Profile:
-        if not self.instance_types and not self.architectures:
-            raise ValueError("needs instanceTypes or architectures")
+        if not self.instance_types and not self.gpu:
+            raise ValueError("needs instanceTypes or gpu")
         return self
 
 

@@ -9,37 +9,43 @@ rules that set it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.certification import Certification
 from catalog.entries.entry import Entry
 from catalog.facts.tools import TOOLS
+from catalog.hardware.hardware import Hardware, Situation
 from catalog.hardware.profile import Assignment, LoadedProfile, Profiles
-from catalog.hardware.profile_model import Conditions
 from catalog.reading.placeholders import GROUP_NAMES, fill
 from catalog.reading.quantity import parse_duration, parse_quantity
 from catalog.reading.setting import Origin, Setting
 from catalog.reading.source import Source
-from catalog.workload.machine import GPU, Machine, Needs, needs_of
+from catalog.workload.needs import GPU, Needs, Seen, needs_of
 from catalog.workload.options import entry_origin, env_layers, merge_options, override
 from catalog.workload.pod_parts import claim, interfaces, merge_parts, with_topologies
 from catalog.workload.workload import Workload
 
+FILE = "catalog/workload/resolve.py"
+"""Where the rules stand that no file of data holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be resolved: one category of a certification on one kind of machine.
+    """What is to be resolved: one category of a certification on one kind of node.
 
     Attributes:
         index: position of the category in ``spec.categories``.
+        hardware: the nodes.
+        seen: what most of them offer.
         source: where the certification was read, for lines.
     """
 
     entry: Entry
     certification: Certification
     index: int
-    machine: Machine
+    hardware: Hardware
+    seen: Seen
     profiles: Profiles
     profile: LoadedProfile | None = None
     source: Source | None = None
@@ -66,7 +72,7 @@ def prepare(request: Request) -> Prepared:
     given = options.get("testScale")
     scale = str(given.value) if given and given.value else request.entry.scale
     mnnvl = _mnnvl(request.profile, options)
-    needs = needs_of(request.entry, options, request.profile, request.machine, scale)
+    needs = needs_of(request.entry, options, request.profile, request.seen, scale)
     return Prepared(request, options, scale, mnnvl, needs)
 
 
@@ -120,21 +126,21 @@ def _words(filled: Iterable[Any]) -> list[str]:
     return [str(word) for item in filled for word in (item if isinstance(item, list) else [item])]
 
 
-def tensor_parallel(entry: Entry, architecture: str) -> int:
+def tensor_parallel(entry: Entry, gpu: str) -> int:
     """Return how many GPUs one copy of the model spans; 1 for entries that are no training."""
-    return int(_fact(entry.facts.get("tensorParallel", 1), architecture))
+    return int(_fact(entry.facts.get("tensorParallel", 1), gpu))
 
 
-def _fact(value: Any, architecture: str) -> Any:
+def _fact(value: Any, gpu: str) -> Any:
     """Read a fact that may be given by architecture."""
     if isinstance(value, Mapping) and "default" in value:
-        return value.get(architecture, value["default"])
+        return value.get(gpu, value["default"])
     return value
 
 
 def _mnnvl(profile: LoadedProfile | None, options: Mapping[str, Setting]) -> Setting:
     if profile is None:
-        origin = Origin(rule="no profile", file="catalog/workload/resolve.py")
+        origin = Origin(rule="no profile", file=FILE)
         setting = Setting(value=False, origin=origin)
     else:
         setting = Setting(value=profile.profile.mnnvl, origin=profile.origin_of("mnnvl"))
@@ -142,6 +148,42 @@ def _mnnvl(profile: LoadedProfile | None, options: Mapping[str, Setting]) -> Set
     if stated is not None and stated.value is not None:
         setting = override(setting, stated.value, stated.origin)
     return setting
+
+
+def _transport(prepared: Prepared) -> Setting:
+    """Return the names of the fabric, where the traffic has to take it."""
+    request, needs = prepared.request, prepared.needs
+    if request.profile is None:
+        return Setting(value=[], origin=Origin(rule="no profile", file=FILE))
+    origin = request.profile.origin_of("transport")
+    names = Setting(value=list(request.profile.profile.transport), origin=origin)
+    entry = request.entry
+    through_nics = entry.facts.get("path") == "nic"
+    over_nvlink = prepared.mnnvl.value and not needs.nics.value and not through_nics
+    another = not TOOLS[entry.tool].measures_links
+    if names.value and (needs.inside or over_nvlink or another):
+        why = "another tool" if another else "the traffic stays on NVLink"
+        names = override(names, [], Origin(rule=why, file=FILE))
+    return names
+
+
+def run_hardware(prepared: Prepared) -> Hardware:
+    """Return the hardware of a run: that of the nodes, and what of it the run uses.
+
+    A number of network devices that the certification states is how a person asks for them, which
+    need not be how many there are (``rdma/ib: 1`` gives all of a node), so it is not taken.
+    """
+    known, needs = prepared.request.hardware, prepared.needs
+    stated = prepared.options.get("mlnxPerNode")
+    nics = 0 if stated is not None and stated.value is not None else int(needs.nics.value)
+    return replace(
+        known,
+        gpus_per_node=int(needs.gpus.value),
+        nics=nics or known.nics,
+        nics_per_node=int(needs.nics.value),
+        mnnvl=bool(prepared.mnnvl.value),
+        transport=tuple(_transport(prepared).value),
+    )
 
 
 class _Resolver:
@@ -153,7 +195,7 @@ class _Resolver:
         self.layers = list(self._matching())
 
     def workload(self) -> Workload:
-        entry, needs, profile = self.entry, self.prepared.needs, self.request.profile
+        entry, needs = self.entry, self.prepared.needs
         options = self._options()
         self.names = self._names(options)
         launch = self._launch()
@@ -168,6 +210,7 @@ class _Resolver:
             command[0] = launch["binary"].value
         return Workload(
             launcher=entry.launcher,
+            hardware=run_hardware(self.prepared),
             image=image,
             command=tuple(command),
             options={name: item for name, item in options.items() if item.value is not None},
@@ -176,12 +219,7 @@ class _Resolver:
             gpus_per_node=needs.gpus,
             nics_per_node=needs.nics,
             nic_resource=needs.nic_resource,
-            transport=self._transport(),
-            machine_gpus=profile.profile.gpus if profile else None,
-            machine_nics=(profile.profile.nics.count or None) if profile else None,
-            nic_gbps=profile.profile.nic_gbps if profile else None,
-            nvlink=profile.profile.nvlink if profile else None,
-            mnnvl=bool(self.prepared.mnnvl.value) if profile else None,
+            transport=_transport(self.prepared),
             pod=self._pod(options),
             launch=launch,
             timeout_seconds=timeout.model_copy(
@@ -190,23 +228,16 @@ class _Resolver:
         )
 
     def _matching(self) -> Iterator[tuple[Assignment, ...]]:
-        machine, profile = self.request.machine, self.request.profile
-        known = Conditions(
-            platform=machine.platform,
-            architecture=machine.architecture,
-            instance_type=machine.instance_type,
-            profile=profile.name if profile else None,
+        run = Situation(
+            hardware=run_hardware(self.prepared),
             category=self.entry.id,
             launcher=self.entry.launcher.value,
+            stage=self.request.certification.spec.stage,
             scale=self.prepared.scale,
             nodes=self.nodes,
-            gpus_per_node=int(self.prepared.needs.gpus.value),
-            nics_per_node=int(self.prepared.needs.nics.value),
-            mnnvl=bool(self.prepared.mnnvl.value),
-            software=machine.software or {},
         )
-        for layer in self.request.profiles.layers(profile):
-            if layer.when.holds(known):
+        for layer in self.request.profiles.layers(self.request.profile):
+            if layer.when.holds(run):
                 yield layer.assignments
 
     def _of(self, section: str) -> Iterator[Assignment]:
@@ -233,8 +264,7 @@ class _Resolver:
     def _names(self, options: Mapping[str, Setting]) -> dict[str, Any]:
         entry, needs = self.entry, self.prepared.needs
         facts = {
-            name: _fact(value, self.request.machine.architecture)
-            for name, value in entry.facts.items()
+            name: _fact(value, self.request.hardware.gpu) for name, value in entry.facts.items()
         }
         facts |= {item.key: item.value for item in self._of("facts")}
         attachment = self.request.profile.profile.nics.attachment if self.request.profile else None
@@ -315,7 +345,7 @@ class _Resolver:
 
     def _offered(self, name: str, amount: str | int) -> bool:
         """Ask for huge pages only where the nodes have them; pods would never start elsewhere."""
-        seen = self.request.machine.allocatable
+        seen = self.request.seen.allocatable
         if not name.startswith("hugepages-") or seen is None:
             return True
         return seen.get(name, 0) >= parse_quantity(amount)
@@ -323,23 +353,6 @@ class _Resolver:
     def _claims_gpus(self) -> bool:
         profile = self.request.profile
         return bool(profile and profile.profile.gpu_device_class)
-
-    def _transport(self) -> Setting:
-        """Return the names of the fabric, where the traffic has to take it."""
-        profile, needs = self.request.profile, self.prepared.needs
-        if profile is None:
-            origin = Origin(rule="no profile", file="catalog/workload/resolve.py")
-            return Setting(value=[], origin=origin)
-        names = Setting(
-            value=list(profile.profile.transport), origin=profile.origin_of("transport")
-        )
-        through_nics = self.entry.facts.get("path") == "nic"
-        over_nvlink = self.prepared.mnnvl.value and not needs.nics.value and not through_nics
-        another = not TOOLS[self.entry.tool].measures_links
-        if names.value and (needs.inside or over_nvlink or another):
-            why = "another tool" if another else "the traffic stays on NVLink"
-            names = override(names, [], Origin(rule=why, file="catalog/workload/resolve.py"))
-        return names
 
     def _pod(self, options: Mapping[str, Setting]) -> dict[str, Setting]:
         start = {

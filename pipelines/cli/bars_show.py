@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -18,9 +18,9 @@ from catalog.bars.required import bars_for
 from catalog.bars.stages import find_stage, stages
 from catalog.entries.entry import Entry, find_entry
 from catalog.errors import InputError, Place
-from catalog.hardware.hardware import Hardware, hardware_of_profile
+from catalog.hardware.hardware import Hardware
 from catalog.hardware.platforms import architecture_of, platform_named
-from catalog.hardware.profile import Profiles, load_profiles, profile_documents
+from catalog.hardware.profile import Profiles, hardware_of_profile, load_profiles, profile_documents
 from catalog.language.expressions import compile_bar, format_value
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin, Setting
@@ -79,12 +79,14 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"{known.id} has no scale {scale!r}", Place("--scale"), hint)
         loaded = load_profiles(profile_documents(profiles or ()))
         hardware = _hardware(loaded, gpu, platform_named(platform), instance_type)
+        if mnnvl is not None:
+            hardware = replace(hardware, mnnvl=mnnvl)
         found, missing = bars_for(
             known,
             stage,
             hardware,
             nodes,
-            _options(known, mnnvl=mnnvl),
+            _options(known),
             scale=scale or known.scale,
             own=read_bars(bar_documents(bars or ()), loaded),
         )
@@ -104,7 +106,7 @@ def register(app: typer.Typer) -> None:
             return
         console = stdout_console()
         profile = f"profile {hardware.profile}" if hardware.profile else "no profile is known"
-        where = f"{hardware.gpu_architecture} on {hardware.place} ({profile})"
+        where = f"{hardware.gpu} on {hardware.place} ({profile})"
         head = f"{known.id} at {stage}, {count(nodes, 'node')}, {where}"
         console.print(head, style="bold", markup=False)
         for bar in found:
@@ -121,7 +123,7 @@ def _hardware(profiles: Profiles, gpu: str, platform: str, instance_type: str | 
     """
     architecture = architecture_of(gpu)
     every = list(profiles.all())
-    gpus = {name for loaded in every for name in loaded.profile.architectures}
+    gpus = {name for loaded in every for name in loaded.profile.gpu}
     platforms = {loaded.profile.platform for loaded in every}
     for value, known, option in ((architecture, gpus, "gpu"), (platform, platforms, "platform")):
         if value not in known:
@@ -130,28 +132,24 @@ def _hardware(profiles: Profiles, gpu: str, platform: str, instance_type: str | 
     listed = profiles.match(None, instance_type, None)
     if listed is not None:
         has = listed[0].profile
-        if has.platform != platform or architecture not in has.architectures:
-            message = f"{instance_type!r} is of {has.platform}, with {', '.join(has.architectures)}"
+        if has.platform != platform or architecture not in has.gpu:
+            message = f"{instance_type!r} is of {has.platform}, with {', '.join(has.gpu)}"
             raise InputError(message, Place("--instance-type"))
     found = profiles.match(platform, instance_type, architecture)
     if found is None:
         return Hardware(
             platform=platform,
-            gpu_architecture=architecture,
+            gpu=architecture,
             gpus_per_node=None,
             instance_type=instance_type,
         )
     return hardware_of_profile(found[0], architecture, instance_type=instance_type)
 
 
-def _options(entry: Entry, *, mnnvl: bool | None) -> dict[str, Setting]:
+def _options(entry: Entry) -> dict[str, Setting]:
+    largest = entry.options.get("maxBytes")
     origin = Origin(rule="default", file=f"catalog/entries/{entry.id}.yaml")
-    values = {"maxBytes": entry.options.get("maxBytes"), "enableMNNVL": mnnvl}
-    return {
-        name: Setting(value=value, origin=origin)
-        for name, value in values.items()
-        if value is not None
-    }
+    return {} if largest is None else {"maxBytes": Setting(value=largest, origin=origin)}
 
 
 def _data(bar: Bar, entry: Entry, context: Mapping[str, Any]) -> dict[str, Any]:

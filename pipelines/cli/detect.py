@@ -10,7 +10,7 @@ from rich.table import Table
 
 from catalog.errors import InputError
 from catalog.hardware.profile import load_profiles, profile_documents
-from catalog.workload.machine import Machine
+from catalog.workload.needs import Seen
 from pipelines.cli.certify import ProfileFiles
 from pipelines.cli.inputs import read_kubectl
 from pipelines.cli.output import Format, new_table, print_json, print_table, stdout_console
@@ -117,20 +117,18 @@ def survey_data(found: Survey) -> dict[str, Any]:
     return {
         "problems": [{"code": code, "message": text} for code, text in found.problems],
         "cohorts": [
-            item.cohort.to_data() | {"mostNodesHave": _machine(item.machine)}
-            for item in found.cohorts
+            item.cohort.to_data() | {"mostNodesHave": _seen(item.seen)} for item in found.cohorts
         ],
         "nodes": [facts.to_data() for facts in found.facts],
         "excluded": [item.to_data() for item in found.excluded],
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _seen(seen: Seen) -> dict[str, Any]:
     return {
-        "gpus": machine.gpus,
-        "allocatable": dict(machine.allocatable or {}),
-        "networks": list(machine.networks),
-        "software": dict(machine.software or {}),
+        "gpus": seen.gpus,
+        "allocatable": dict(seen.allocatable or {}),
+        "networks": list(seen.networks),
     }
 
 
@@ -142,14 +140,14 @@ def _show(found: Survey) -> None:
     by_name = {facts.name: facts for facts in found.facts}
     for item in found.cohorts:
         cohort = item.cohort
-        profile = f"profile {cohort.profile} ({cohort.profile_origin})"
+        profile = f"profile {cohort.hardware.profile} ({cohort.profile_origin})"
         if item.profile is None:
             profile = "no profile is known, so no verdict can be PASS"
         nodes = count(len(cohort.nodes), "node")
         console.print(f"\n{cohort.id}: {nodes}, {profile}", markup=False)
         if item.profile is not None:
             console.print(f"  {item.profile.profile.interconnect}", markup=False)
-        for name, version in (item.machine.software or {}).items():
+        for name, version in cohort.hardware.software.items():
             console.print(f"  {name} {version}", markup=False)
         print_table(console, _table([by_name[name] for name in cohort.nodes]))
     if excluded:
@@ -167,7 +165,7 @@ def _table(nodes: list[NodeFacts]) -> Table:
         table.add_row(
             facts.name,
             facts.instance_type or "-",
-            facts.gpu_product or facts.gpu_architecture,
+            facts.gpu_product or facts.gpu,
             "?" if facts.gpus is None else str(facts.gpus),
             devices or "-",
             "; ".join(facts.notes) or "-",

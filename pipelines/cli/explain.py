@@ -96,7 +96,8 @@ def _show(plan: Plan, chosen: list[PlannedCategory]) -> None:
     for category in chosen:
         for part in category.parts:
             cohort = cohorts[part.cohort]
-            profile = f"{cohort.profile} ({cohort.profile_origin})" if cohort.profile else "none"
+            known = cohort.hardware.profile
+            profile = f"{known} ({cohort.profile_origin})" if known else "none"
             workload = for_group(part.workload, size_of(part))
             typer.secho(f"\n{category.id} on {part.cohort}", bold=True)
             typer.echo(f"profile {profile}; groups of {count(size_of(part), 'node')}")

@@ -125,7 +125,7 @@ def _show(plan: Plan) -> None:
     for note in plan.annotations.get("notes", ()):
         console.print(f"note: {note}", markup=False)
     for cohort in plan.cohorts:
-        profile = cohort.profile or "no profile known: no verdict can be PASS"
+        profile = cohort.hardware.profile or "no profile known: no verdict can be PASS"
         nodes = count(len(cohort.nodes), "node")
         console.print(f"\n{cohort.id}: {nodes}, profile {profile}", markup=False)
     for planned in plan.categories:

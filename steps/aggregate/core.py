@@ -56,8 +56,8 @@ def make_report(
         product_version=metadata.version("readiness"),
         started=min((record.started for record in records), default=None),
         ended=max((record.ended for record in records), default=None),
-        platform=", ".join(sorted({c.platform for c in plan.cohorts})) or "unknown",
-        gpu=", ".join(sorted({c.gpu_architecture for c in plan.cohorts})) or "unknown",
+        platform=", ".join(sorted({c.hardware.platform for c in plan.cohorts})) or "unknown",
+        gpu=", ".join(sorted({c.hardware.gpu for c in plan.cohorts})) or "unknown",
         coverage=Coverage(
             targeted=len(plan.targeted),
             tested=len(tested),

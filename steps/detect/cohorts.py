@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from catalog.hardware.conditions import version_number
+from catalog.hardware.hardware import Hardware
 from catalog.hardware.platforms import UNKNOWN
-from catalog.hardware.profile import LoadedProfile, Profiles
-from catalog.hardware.profile_model import version_number
-from catalog.workload.machine import Machine
+from catalog.hardware.profile import LoadedProfile, Profiles, hardware_of_profile
+from catalog.workload.needs import Seen
 from steps.detect.facts import Observed
 from steps.documents import Cohort, Exclusion
 from steps.nodes.labels import PRODUCT_LABEL
@@ -32,7 +33,7 @@ class CohortPlan:
     cohort: Cohort
     nodes: tuple[Observed, ...]
     profile: LoadedProfile | None
-    machine: Machine
+    seen: Seen
 
 
 def identify(node: Observed, profiles: Profiles, stated: LoadedProfile | None) -> Identified:
@@ -48,12 +49,12 @@ def identify(node: Observed, profiles: Profiles, stated: LoadedProfile | None) -
     found = profiles.match(
         facts.platform,
         facts.instance_type,
-        facts.gpu_architecture,
+        facts.gpu,
         product=facts.gpu_product,
         labels=node.labels,
     )
     if not node.platform_told and facts.instance_type:
-        by_type = profiles.match(None, facts.instance_type, facts.gpu_architecture)
+        by_type = profiles.match(None, facts.instance_type, facts.gpu)
         if by_type and by_type[0].profile.instance_types:
             found = by_type
     if found is None:
@@ -74,17 +75,17 @@ def of_gpu_type(node: Observed, profiles: Profiles) -> bool:
 def _completed(node: Observed, profile: LoadedProfile) -> Observed:
     facts = node.facts
     notes = list(facts.notes)
-    architecture, platform = facts.gpu_architecture, facts.platform
-    told = profile.profile.architectures
-    if architecture == UNKNOWN and len(told) == 1:
-        architecture = told[0]
+    gpu, platform = facts.gpu, facts.platform
+    told = profile.profile.gpu
+    if gpu == UNKNOWN and len(told) == 1:
+        gpu = told[0]
         notes.append(f"GPU told by profile {profile.name}")
     if platform != profile.profile.platform:
         platform = profile.profile.platform
         notes.append(f"platform told by profile {profile.name}")
     facts = facts.model_copy(
         update={
-            "gpu_architecture": architecture,
+            "gpu": gpu,
             "platform": platform,
             "notes": tuple(notes),
         }
@@ -102,14 +103,14 @@ def leave_out(
     """
     kept: list[Identified] = []
     excluded: list[Exclusion] = []
-    some_known = any(item.node.facts.gpu_architecture != UNKNOWN for item in nodes)
+    some_known = any(item.node.facts.gpu != UNKNOWN for item in nodes)
     for item in nodes:
-        name, gpu = item.node.name, item.node.facts.gpu_architecture
+        name, gpu = item.node.name, item.node.facts.gpu
         if gpu == UNKNOWN and some_known:
             message = f"label {PRODUCT_LABEL} is missing and nothing else tells the GPU"
             excluded.append(Exclusion(node=name, code="LABEL_MISSING", message=message))
         elif stated is not None and not _meant_for(stated, gpu):
-            wanted = ", ".join(stated.profile.architectures)
+            wanted = ", ".join(stated.profile.gpu)
             message = f"has {gpu}, profile {stated.name} is for {wanted}"
             code = "NODE_EXCLUDED_ARCHITECTURE"
             excluded.append(Exclusion(node=name, code=code, message=message))
@@ -119,7 +120,7 @@ def leave_out(
 
 
 def _meant_for(profile: LoadedProfile, gpu: str) -> bool:
-    return not profile.profile.architectures or gpu in {*profile.profile.architectures, UNKNOWN}
+    return not profile.profile.gpu or gpu in {*profile.profile.gpu, UNKNOWN}
 
 
 def platforms_of(nodes: Iterable[Identified]) -> dict[str, list[str]]:
@@ -141,7 +142,7 @@ def form(nodes: Sequence[Identified]) -> list[CohortPlan]:
         free_text = facts.platform == "onprem" or item.why == "stated by the certification"
         kind = None if free_text else facts.instance_type
         profile = item.profile.name if item.profile else None
-        key = (facts.platform, kind, facts.gpu_architecture, profile)
+        key = (facts.platform, kind, facts.gpu, profile)
         members.setdefault(key, []).append(item)
     plans: list[CohortPlan] = []
     taken: set[str] = set()
@@ -154,21 +155,21 @@ def form(nodes: Sequence[Identified]) -> list[CohortPlan]:
 def _plan(
     key: tuple[str, str | None, str, str | None], found: Sequence[Identified], taken: set[str]
 ) -> CohortPlan:
-    platform, _, architecture, profile = key
+    platform, _, gpu, _ = key
     nodes = tuple(item.node for item in found)
     types = {node.facts.instance_type for node in nodes}
     kind = types.pop() if len(types) == 1 else None
-    name = _unique("-".join(part for part in (platform, kind, architecture) if part), taken)
+    name = _unique("-".join(part for part in (platform, kind, gpu) if part), taken)
+    known = Hardware(platform=platform, gpu=gpu)
+    if found[0].profile is not None:
+        known = hardware_of_profile(found[0].profile, gpu)
     cohort = Cohort(
         id=name,
-        platform=platform,
-        instance_type=kind,
-        gpu_architecture=architecture,
-        profile=profile,
+        hardware=replace(known, instance_type=kind, software=_software(nodes)),
         profile_origin=found[0].why,
         nodes=tuple(node.name for node in nodes),
     )
-    return CohortPlan(cohort, nodes, found[0].profile, machine_of(cohort, nodes))
+    return CohortPlan(cohort, nodes, found[0].profile, seen_on(nodes))
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -180,7 +181,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return unique
 
 
-def machine_of(cohort: Cohort, nodes: Sequence[Observed]) -> Machine:
+def seen_on(nodes: Sequence[Observed]) -> Seen:
     """Work out what most nodes of a cohort have.
 
     GPUs are counted as registered and as labelled, healthy or not: a fleet in which every node
@@ -194,14 +195,10 @@ def machine_of(cohort: Cohort, nodes: Sequence[Observed]) -> Machine:
     names = {name for amounts in telling for name in amounts}
     most = {name: _most([amounts.get(name, 0) for amounts in telling]) for name in names}
     networks = set.intersection(*(set(node.networks) for node in nodes)) if nodes else set()
-    return Machine(
-        platform=cohort.platform,
-        instance_type=cohort.instance_type,
-        architecture=cohort.gpu_architecture,
+    return Seen(
         gpus=_most(counts) or None,
         allocatable={name: most[name] for name in sorted(most) if most[name]} if telling else None,
         networks=tuple(sorted(networks)),
-        software=_software(nodes),
     )
 
 

@@ -205,7 +205,10 @@ def _numbered(made: Sequence[PartPlan], scale: str, repeats: int) -> list[Planne
             number += 1
         parts.append(
             PlannedPart(
-                cohort=part.cohort, workload=part.workload, bars=part.bars, groups=tuple(groups)
+                cohort=part.cohort,
+                workload=part.workload,
+                bars=part.bars,
+                groups=tuple(groups),
             )
         )
     return parts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.reading.quantity import parse_quantity
-from catalog.workload.machine import GPU, MIG_RESOURCE
+from catalog.workload.needs import GPU, MIG_RESOURCE
 
 GPU_DRIVER = "gpu.nvidia.com"
 TCPXO_IMAGE = "nccl-plugin-gpudirecttcpx-dev"

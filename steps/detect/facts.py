@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.hardware.platforms import architecture_of, is_other_make, platform_of
 from catalog.reading.quantity import parse_quantity
-from catalog.workload.machine import GKE_NETWORK, GPU, MIG_RESOURCE
+from catalog.workload.needs import GKE_NETWORK, GPU, MIG_RESOURCE
 from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, items, node_software, part
 from steps.detect.sharing import mig, sharing
 from steps.documents import NodeFacts
@@ -155,7 +155,7 @@ def observe(
             platform=guess.platform,
             instance_type=_instance_type(labels, guess.platform),
             gpu_product=product,
-            gpu_architecture=architecture,
+            gpu=architecture,
             gpus=gpus,
             nics=_nics(allocatable),
             domains=domains,

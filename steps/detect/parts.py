@@ -20,7 +20,7 @@ from catalog.workload.resolve import (
     tensor_parallel,
     tolerations_of,
 )
-from catalog.workload.workload import Workload, hardware_of_workload
+from catalog.workload.workload import Workload
 from steps.detect.cohorts import CohortPlan
 from steps.detect.facts import Observed
 from steps.detect.groups import (
@@ -87,7 +87,8 @@ class PartMaker:
                 entry=self.entry,
                 certification=self.certification,
                 index=self.index,
-                machine=cohort.machine,
+                hardware=cohort.cohort.hardware,
+                seen=cohort.seen,
                 profiles=self.profiles,
                 profile=cohort.profile,
                 source=self.source,
@@ -228,7 +229,7 @@ class PartMaker:
             int(prepared.needs.gpus.value),
             min_nodes=self._fewest(prepared, wanted),
             min_gpus=self.entry.min_gpus,
-            model_gpus=tensor_parallel(self.entry, prepared.request.machine.architecture),
+            model_gpus=tensor_parallel(self.entry, prepared.request.hardware.gpu),
         )
 
     def _too_few(self, count: int, prepared: Prepared, wanted: int | None) -> str:
@@ -238,7 +239,7 @@ class PartMaker:
             return f"has {count}, needs {fewest} usable nodes"
         need = max(
             self.entry.min_gpus,
-            tensor_parallel(self.entry, prepared.request.machine.architecture),
+            tensor_parallel(self.entry, prepared.request.hardware.gpu),
         )
         return f"has {count} x {gpus} GPUs, needs {need}"
 
@@ -255,13 +256,6 @@ class PartMaker:
         cohort: CohortPlan,
         scale: str,
     ) -> tuple[BarSet, ...]:
-        hardware = hardware_of_workload(
-            workload,
-            platform=cohort.cohort.platform,
-            instance_type=cohort.cohort.instance_type,
-            gpu_architecture=cohort.cohort.gpu_architecture,
-            profile=cohort.cohort.profile,
-        )
         key = cohort.profile.profile.topology_key if cohort.profile else None
         domain_of = {node.name: node.labels.get(key or "") for node in cohort.nodes}
         members: dict[int, list[tuple[str, ...]]] = defaultdict(list)
@@ -278,7 +272,7 @@ class PartMaker:
             bars, missing = bars_for(
                 self.entry,
                 self.certification.spec.stage,
-                replace(hardware, one_domain=inside),
+                replace(workload.hardware, one_domain=inside),
                 size,
                 workload.options,
                 scale=scale,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.hardware.platforms import is_mig_product, is_shared_product
-from catalog.workload.machine import GPU, MIG_RESOURCE
+from catalog.workload.needs import GPU, MIG_RESOURCE
 from steps.detect.devices import DraDevices
 
 SPLIT_ANNOTATIONS = ("hami.io/node-nvidia-register", "volcano.sh/node-vgpu-register")

@@ -147,12 +147,12 @@ def _mixed(nodes: Sequence[Identified]) -> tuple[tuple[str, str], list[Exclusion
 
 
 def _unknown(item: CohortPlan) -> tuple[str, str]:
-    found = item.cohort
+    found = item.cohort.hardware
     kind = f", instance type {found.instance_type}" if found.instance_type else ""
     return (
         "PLATFORM_UNKNOWN",
-        f"no hardware profile fits platform {found.platform}, GPU {found.gpu_architecture}{kind} "
-        f"({_listed(found.nodes)}); state one in options.profile",
+        f"no hardware profile fits platform {found.platform}, GPU {found.gpu}{kind} "
+        f"({_listed(item.cohort.nodes)}); state one in options.profile",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from catalog.bars.bar import Bar
+from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
 from catalog.workload.workload import Workload
 from steps.documents.base import Document
@@ -18,7 +19,7 @@ class NodeFacts(Model):
         platform: aws, gcp, azure, oci, onprem, togetherai, mistral, forge, nscale, coreweave, …
         instance_type: label node.kubernetes.io/instance-type, where it says something.
         gpu_product: label nvidia.com/gpu.product or the ResourceSlice's productName.
-        gpu_architecture: h100, gb200, …; ``unknown`` when nothing tells.
+        gpu: h100, gb200, …; ``unknown`` when nothing tells.
         gpus: allocatable whole GPUs; None when the node reports none.
         nics: allocatable NIC devices by extended resource.
         domains: topology domains by label key, for grouping by rack or block.
@@ -29,7 +30,7 @@ class NodeFacts(Model):
     platform: str
     instance_type: str | None = None
     gpu_product: str | None = None
-    gpu_architecture: str = "unknown"
+    gpu: str = "unknown"
     gpus: int | None = None
     nics: dict[str, int] = {}
     domains: dict[str, str] = {}
@@ -57,17 +58,13 @@ class Cohort(Model):
 
     Attributes:
         id: short name, unique in the plan, for example ``aws-p5.48xlarge-h100``.
-        profile: the hardware profile that was matched; None when none is known, and then no
-            verdict of this cohort can be PASS.
+        hardware: what the nodes are; where no profile is known, no verdict can be PASS.
         profile_origin: why this profile.
         nodes: node names, sorted.
     """
 
     id: str
-    platform: str
-    instance_type: str | None = None
-    gpu_architecture: str
-    profile: str | None = None
+    hardware: Hardware
     profile_origin: str | None = None
     nodes: tuple[str, ...]
 

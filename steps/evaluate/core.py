@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from catalog.entries.entry import find_entry
-from catalog.hardware.hardware import Hardware
-from catalog.workload.workload import hardware_of_workload
+from catalog.hardware.hardware import Situation
 from steps.documents import (
     BarSet,
-    Cohort,
     Completeness,
     GroupVerdict,
     Plan,
@@ -21,28 +19,10 @@ from steps.documents import (
     Verdict,
 )
 from steps.evaluate.category import judge_category
-from steps.evaluate.context import Context, context_of
 from steps.evaluate.group import judge_group
 from steps.evaluate.peers import PeerClass
 from steps.evaluate.quotes import quote_runs
 from steps.store.runs import Run
-
-
-def cohort_of(plan: Plan, part: PlannedPart) -> Cohort:
-    """Return the cohort of a part."""
-    return next(cohort for cohort in plan.cohorts if cohort.id == part.cohort)
-
-
-def hardware_of(plan: Plan, part: PlannedPart) -> Hardware:
-    """Return what the bars of a part depend on."""
-    cohort = cohort_of(plan, part)
-    return hardware_of_workload(
-        part.workload,
-        platform=cohort.platform,
-        instance_type=cohort.instance_type,
-        gpu_architecture=cohort.gpu_architecture,
-        profile=cohort.profile,
-    )
 
 
 def bars_of(plan: Plan, planned: PlannedCategory, part: PlannedPart, nodes: int) -> BarSet:
@@ -58,13 +38,15 @@ def bars_of(plan: Plan, planned: PlannedCategory, part: PlannedPart, nodes: int)
     return BarSet(nodes=nodes, missing=(("NO_THRESHOLD", why),))
 
 
-def context_of_run(plan: Plan, planned: PlannedCategory, run: Run) -> Context:
+def situation_of(plan: Plan, planned: PlannedCategory, run: Run) -> Situation:
     """Return what expressions may know about a run besides its figures."""
-    return context_of(
-        hardware_of(plan, run.part),
-        nodes=len(run.group.nodes),
+    return Situation(
+        hardware=run.part.workload.hardware,
+        category=planned.id,
+        launcher=run.part.workload.launcher.value,
         stage=plan.stage,
         scale=planned.scale,
+        nodes=len(run.group.nodes),
     )
 
 
@@ -110,7 +92,7 @@ def judge_run(
         run: the run.
         peers: the runs of its kind, this one among them.
     """
-    unknown = cohort_of(plan, run.part).profile is None
+    unknown = run.part.workload.hardware.profile is None
     problems = [(c, m) for c, m in plan.problems if unknown or c != "PLATFORM_UNKNOWN"]
     if unknown and not any(code == "PLATFORM_UNKNOWN" for code, _ in problems):
         problems.append(("PLATFORM_UNKNOWN", f"no profile is known for {run.part.cohort}"))
@@ -121,7 +103,7 @@ def judge_run(
         record=run.record,
         measurements=run.measurements,
         problems=problems,
-        context=context_of_run(plan, planned, run),
+        context=situation_of(plan, planned, run),
         peers=peers,
     )
 

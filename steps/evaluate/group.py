@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from catalog.facts.reasons import Effect, Kind, reason
+from catalog.hardware.hardware import Situation
 from catalog.reading.quantity import format_duration
 from steps.documents import (
     BarSet,
@@ -26,7 +27,6 @@ from steps.documents import (
     RunOutcome,
     RunRecord,
 )
-from steps.evaluate.context import Context
 from steps.evaluate.expressions import explain
 from steps.evaluate.peers import PeerClass
 from steps.evaluate.reasons import effect_of, from_finding, give, worst_first
@@ -49,7 +49,7 @@ _ENDED = {
 }
 
 
-NOTHING_KNOWN = Context()
+NOTHING_KNOWN = Situation()
 
 
 def judge_group(
@@ -60,7 +60,7 @@ def judge_group(
     record: RunRecord | None,
     measurements: Measurements | None,
     problems: Iterable[tuple[str, str]] = (),
-    context: Context = NOTHING_KNOWN,
+    context: Situation = NOTHING_KNOWN,
     peers: PeerClass | None = None,
 ) -> GroupVerdict:
     """Judge one run.
@@ -98,7 +98,7 @@ def judge_output(
     *,
     known: Iterable[ReasonGiven] = (),
     seen: Iterable[ReasonGiven] = (),
-    context: Context = NOTHING_KNOWN,
+    context: Situation = NOTHING_KNOWN,
     peers: PeerClass | None = None,
 ) -> GroupVerdict:
     """Judge what an output says.

@@ -17,6 +17,7 @@ from typing import Any
 from catalog.bars.bar import Bar
 from catalog.errors import ExpressionError
 from catalog.facts.reasons import Kind, reason
+from catalog.hardware.hardware import Situation
 from catalog.language.expressions import Expression, compile_bar
 from catalog.language.vocabulary import PEER_NAMES
 from steps.documents import (
@@ -28,7 +29,6 @@ from steps.documents import (
     Outcome,
 )
 from steps.documents.measurements import Row
-from steps.evaluate.context import Context
 from steps.evaluate.decisive import MOST_LINES, Decisive, computed_from
 from steps.evaluate.expressions import (
     Trial,
@@ -90,7 +90,7 @@ class RunJudge:
         group: Group,
         read: Measurements,
         tool: str,
-        context: Context,
+        context: Situation,
         peers: PeerClass | None = None,
     ) -> None:
         self.group = group
@@ -345,7 +345,7 @@ class RunJudge:
             yield _Subject(values, figures, lines, f"GPU {gpu}", self._place(gpu))
 
     def _gpus_lost(self, seen: int) -> str | None:
-        told = self.context.gpus_per_node or self._figures.get("gpusSeen")
+        told = self.context.hardware.gpus_per_node or self._figures.get("gpusSeen")
         if not isinstance(told, int):
             return "it is not known how many GPUs the node has"
         return f"{seen} of {told} GPUs have results" if seen < told else None

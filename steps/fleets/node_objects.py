@@ -11,7 +11,7 @@ from typing import Any
 from catalog.hardware.platforms import architecture_of
 from catalog.reading.quantity import parse_quantity
 from catalog.reading.source import Source
-from catalog.workload.machine import GPU
+from catalog.workload.needs import GPU
 from steps.fleets.fleet_document import NodeSet
 from steps.nodes.labels import CORDON_TAINT, PRODUCT_LABEL
 

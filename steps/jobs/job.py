@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from catalog.hardware.hardware import Hardware
 from catalog.workload.workload import Workload
 from steps.documents import Group, RunRecord
 
@@ -20,7 +19,6 @@ class Job:
         cohort: cohort id of the plan.
         workload: the resolved workload.
         group: the nodes, in rank order.
-        hardware: what the nodes are.
         attempt: 1-based; above 1 after an infrastructure failure.
         start: when it starts, on the fleet's clock.
     """
@@ -29,7 +27,6 @@ class Job:
     cohort: str
     workload: Workload
     group: Group
-    hardware: Hardware
     attempt: int = 1
     start: datetime
 

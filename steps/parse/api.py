@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from catalog.facts.tools import OutputKind
+from catalog.hardware.hardware import NOTHING_KNOWN, Hardware
 from steps.documents import (
     Completeness,
     Figure,
@@ -28,13 +29,9 @@ class ParseContext:
         node: the node that a per-node output was taken from.
         nodes: nodes of the group, in rank order.
         other_nodes: the other nodes of the plan, on which this run has no business.
-        gpus_per_node: GPUs that the profile has on each node.
-        nics_per_node: network devices that the profile has on each node.
-        transport: network names that prove the fabric of the platform; empty where any is right.
+        hardware: what the nodes are, and what of it the run uses.
         max_bytes: the largest message size that was asked for.
         diag_level: the DCGM level that was asked for.
-        nvlink: whether the GPUs are joined by NVLink.
-        multi_node_nvlink: whether NVLink spans nodes (IMEX in use).
         warmup_steps: training steps that do not count; None leaves it to the parser's default.
         gpus: GPUs of the whole job.
         tokens_per_step: global batch size times sequence length.
@@ -49,13 +46,9 @@ class ParseContext:
     node: str | None = None
     nodes: tuple[str, ...] = ()
     other_nodes: frozenset[str] = frozenset()
-    gpus_per_node: int | None = None
-    nics_per_node: int | None = None
-    transport: tuple[str, ...] = ()
+    hardware: Hardware = NOTHING_KNOWN
     max_bytes: int | None = None
     diag_level: int | None = None
-    nvlink: bool | None = None
-    multi_node_nvlink: bool | None = None
     warmup_steps: int | None = None
     gpus: int | None = None
     tokens_per_step: int | None = None

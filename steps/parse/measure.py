@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from catalog.entries.entry import Entry
 from catalog.reading.quantity import parse_size
@@ -15,7 +16,10 @@ from steps.parse.reader import combine, parse_stream
 
 
 def context_of(
-    entry: Entry, workload: Workload, record: RunRecord, other_nodes: Iterable[str] = ()
+    entry: Entry,
+    workload: Workload,
+    record: RunRecord,
+    other_nodes: Iterable[str] = (),
 ) -> ParseContext:
     """Tell the parsers what the plan and the launcher know about a run.
 
@@ -27,9 +31,11 @@ def context_of(
     """
     nodes = record.group.nodes
     gpus = int(workload.gpus_per_node.value)
+    hardware = workload.hardware
+    if len(nodes) == 1:  # The traffic of one node shows no network.
+        hardware = replace(hardware, transport=())
     max_bytes = workload.options.get("maxBytes")
     sequence = _sequence_length(workload)
-    transport = workload.transport.value or ()
     # A stored output whose times nobody noted has a record that ends when it starts.
     timed = record.ended > record.started
     return ParseContext(
@@ -39,13 +45,9 @@ def context_of(
         node=nodes[0] if len(nodes) == 1 else None,
         nodes=nodes,
         other_nodes=frozenset(other_nodes) - frozenset(nodes),
-        gpus_per_node=gpus,
-        nics_per_node=int(workload.nics_per_node.value) or None,
-        transport=tuple(transport) if len(nodes) > 1 else (),
+        hardware=hardware,
         max_bytes=parse_size(str(max_bytes.value)) if max_bytes and max_bytes.value else None,
         diag_level=entry.diag_level,
-        nvlink=workload.nvlink,
-        multi_node_nvlink=workload.mnnvl,
         warmup_steps=entry.facts.get("warmupSteps"),
         gpus=gpus * len(nodes),
         # One sample per GPU: the entries set the global batch size to the number of GPUs.
@@ -93,7 +95,7 @@ def measure(
         if log.role == "kernel":
             mine = ParseContext(
                 node=log.node,
-                gpus_per_node=context.gpus_per_node,
+                hardware=context.hardware,
                 started=context.started,
                 ended=context.ended,
             )

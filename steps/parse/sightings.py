@@ -104,7 +104,7 @@ def node_of_rank(rank: int | None, context: ParseContext) -> str | None:
     if rank is None:
         return None
     known = context.rank_nodes.get(rank)
-    if known or not context.gpus_per_node:
+    if known or not context.hardware.gpus_per_node:
         return known
-    index = rank // context.gpus_per_node
+    index = rank // context.hardware.gpus_per_node
     return context.nodes[index] if 0 <= index < len(context.nodes) else None

@@ -207,7 +207,8 @@ def source_line(report: Report) -> str | None:
 
 def hardware_line(report: Report) -> str:
     """Return platform, instance types and GPU: ``aws p5.48xlarge, GPU h100``."""
-    types = sorted({cohort.instance_type for cohort in report.cohorts if cohort.instance_type})
+    kinds = {cohort.hardware.instance_type for cohort in report.cohorts}
+    types = sorted(kind for kind in kinds if kind)
     return printable(f"{' '.join([report.platform, '/'.join(types)]).strip()}, GPU {report.gpu}")
 
 

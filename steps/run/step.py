@@ -15,7 +15,6 @@ from steps.documents import (
     RunOutcome,
     RunRecord,
 )
-from steps.evaluate.core import hardware_of
 from steps.fleets.fleet import load_fleet
 from steps.jobs.job import Job, JobResult
 from steps.store.runs import find_group, keep_run, planned_category, require_plan
@@ -60,7 +59,6 @@ def run_step(
         cohort=part.cohort,
         workload=for_group(part.workload, len(group.nodes)),
         group=group,
-        hardware=hardware_of(plan, part),
         attempt=before.attempt + 1 if before else 1,
         start=datetime.now(UTC),
     )

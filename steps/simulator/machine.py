@@ -104,12 +104,6 @@ class SimulatedRun:
         return float(self.job.workload.timeout_seconds.value)
 
     @property
-    def multi_node_nvlink(self) -> bool:
-        """Whether NCCL may use NVLink between the nodes."""
-        setting = self.job.workload.env.get("NCCL_MNNVL_ENABLE")
-        return setting is not None and str(setting.value) == "1"
-
-    @property
     def network(self) -> str:
         """The network that NCCL uses, in its own words."""
         if of_kind(self.faults, SocketFallback):

@@ -115,9 +115,8 @@ def _healthy_gbps(run: SimulatedRun) -> float:
     expected = expected_figure(
         run.entry,
         "busBandwidthGBps",
-        run.job.hardware,
+        run.job.workload.hardware,
         nodes=nodes,
-        mnnvl=run.multi_node_nvlink,
     )
     if not isinstance(expected, Unknown):
         return expected.value
@@ -133,16 +132,15 @@ def _healthy_gbps(run: SimulatedRun) -> float:
 
 def training_tflops(run: SimulatedRun) -> float:
     """Return TFLOP/s per GPU of a training run; the slowest node sets the pace of all."""
-    hardware = run.job.hardware
+    hardware = run.job.workload.hardware
     expected = expected_figure(
         run.entry,
         "avgTFLOPsPerGPU",
         hardware,
         nodes=len(run.machines),
-        mnnvl=run.multi_node_nvlink,
     )
     peaks = physics().training.tflops
-    peak = peaks.get(hardware.gpu_architecture, max(peaks.values()))
+    peak = peaks.get(hardware.gpu, max(peaks.values()))
     healthy = peak * _MODEL_FLOPS_SHARE
     if not isinstance(expected, Unknown) and expected.kind == "published":
         healthy = expected.value

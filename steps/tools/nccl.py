@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median_low
 
 from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware
 from catalog.reading.quantity import format_size, parse_size
 from steps.documents import Completeness, Figure, Finding, Measurements, NcclRow
 from steps.parse.api import ParseContext
@@ -163,7 +164,8 @@ class _Nccl(ToolSteps[NcclRow]):
         return figure.says if name in _TOLD else None
 
     def check_gpus(self, read: Measurements, gpus_per_node: int) -> Sequence[Finding]:
-        return check_ranks(Ranks(devices=read.ranks), ParseContext(gpus_per_node=gpus_per_node))
+        context = ParseContext(hardware=Hardware(gpus_per_node=gpus_per_node))
+        return check_ranks(Ranks(devices=read.ranks), context)
 
     def play(self, run: SimulatedRun) -> Script:
         return nccl_script(run)

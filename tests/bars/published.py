@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import find_profile
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import find_profile, hardware_of_profile
 
 AR = "communication/nccl-all-reduce"
 AG = "communication/nccl-all-gather"
@@ -62,7 +62,8 @@ class Figure:
     def hardware(self) -> Hardware:
         """The hardware that it was measured on."""
         found = hardware_of_profile(find_profile(self.profile), self.gpu)
-        return replace(found, nics=self.nics) if self.nics else found
+        mnnvl = found.mnnvl if self.mnnvl is None else self.mnnvl
+        return replace(found, nics=self.nics or found.nics, mnnvl=mnnvl)
 
     def __str__(self) -> str:
         return f"{self.says}, {self.nodes} nodes: {self.value:g}"

@@ -14,8 +14,8 @@ from catalog.bars.stages import find_stage, stages
 from catalog.entries.entry import Entry, builtin_entries, find_entry
 from catalog.errors import ExpressionError, InputError
 from catalog.facts.reasons import reason
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import builtin_profiles, find_profile
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import builtin_profiles, find_profile, hardware_of_profile
 from catalog.language.expressions import compile_bar
 from catalog.reading.setting import Origin, Setting
 
@@ -26,7 +26,7 @@ ORIGIN = Origin(rule="certification", file="cert.yaml", line=12)
 HARDWARE = [
     hardware_of_profile(profile, gpu, instance_type=instance)
     for profile in builtin_profiles().all()
-    for gpu in profile.profile.architectures
+    for gpu in profile.profile.gpu
     for instance in profile.profile.instance_types or (None,)
 ]
 
@@ -98,7 +98,7 @@ def test_messages_that_say_too_little_have_no_bandwidth_bar() -> None:
 
 
 def test_nothing_to_expect_is_no_threshold_except_where_the_stage_allows_it() -> None:
-    odd = Hardware(platform="nowhere", gpu_architecture="h100", gpus_per_node=8)
+    odd = Hardware(platform="nowhere", gpu="h100", gpus_per_node=8)
     bars, missing = bars_for(ALL_REDUCE, "burn-in", odd, 2, {})
     assert [code for code, _ in missing] == ["NO_THRESHOLD"]
     assert "busBandwidthGBps" not in [bar.key for bar in bars]
@@ -110,7 +110,7 @@ def test_nothing_to_expect_is_no_threshold_except_where_the_stage_allows_it() ->
 def test_nothing_to_expect_as_nobody_told_the_hardware_is_no_threshold_at_any_stage(
     platform: str, nodes: int
 ) -> None:
-    odd = Hardware(platform=platform, gpu_architecture="h100", gpus_per_node=8)
+    odd = Hardware(platform=platform, gpu="h100", gpus_per_node=8)
     for stage in stages():
         assert bars_for(ALL_REDUCE, stage, odd, nodes, {})[1][0][0] == "NO_THRESHOLD"
 
@@ -197,7 +197,7 @@ def test_threshold_may_compare_with_what_is_expected_and_with_numbers_of_the_sta
 
 
 def test_threshold_that_compares_with_what_nobody_knows_is_no_threshold() -> None:
-    odd = Hardware(platform="nowhere", gpu_architecture="h100", gpus_per_node=8)
+    odd = Hardware(platform="nowhere", gpu="h100", gpus_per_node=8)
     own = options(thresholds={"busBandwidthGBps": "value >= 0.9 * expected"}, replaceBars=True)
     bars, missing = bars_for(ALL_REDUCE, "bring-up", odd, 2, own)
     assert bars == ()
@@ -286,8 +286,8 @@ def test_every_reference_is_the_first_that_fits_somewhere() -> None:
             HARDWARE, (1, 2, 3, 4, 19, 100), (False, True)
         ):
             for nics, inside in itertools.product({hardware.nics, 1}, (True, False)):
-                known = replace(hardware, nics=nics, one_domain=inside)
-                row = find_reference(entry, figure, known, nodes=nodes, mnnvl=mnnvl)
+                known = replace(hardware, nics=nics, one_domain=inside, mnnvl=mnnvl)
+                row = find_reference(entry, figure, known, nodes=nodes)
                 used.add(id(row))
     assert [row for row in references() if id(row) not in used] == []
 

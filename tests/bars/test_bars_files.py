@@ -11,8 +11,8 @@ from catalog.bars.bar_file import OwnBars, bar_documents, read_bars
 from catalog.bars.required import bars_for
 from catalog.entries.entry import find_entry
 from catalog.errors import InputError
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import find_profile
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import find_profile, hardware_of_profile
 from catalog.reading.setting import Origin, Setting
 from catalog.reading.source import parse_documents
 
@@ -74,7 +74,7 @@ def test_expected_alone_keeps_our_expression() -> None:
 
 
 def test_expected_gives_a_bar_where_we_know_nothing() -> None:
-    odd = Hardware(platform="nowhere", gpu_architecture="h100", gpus_per_node=8)
+    odd = Hardware(platform="nowhere", gpu="h100", gpus_per_node=8)
     assert "busBandwidthGBps" not in bars(OwnBars(), hardware=odd)
     own = read("  - key: busBandwidthGBps\n    expected: 300\n")
     assert bars(own, hardware=odd)["busBandwidthGBps"].values["expected"] == 300.0

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from catalog.bars.bar import Bar
-from catalog.bars.expected import uses_mnnvl
 from catalog.bars.physics import Derived, derive, size_factor
 from catalog.bars.required import bars_for
 from catalog.bars.stages import stages
@@ -24,12 +23,7 @@ ORIGIN = Origin(rule="test", file="test")
 
 
 def options_of(figure: Figure) -> dict[str, Setting]:
-    values = {"maxBytes": figure.size, "enableMNNVL": figure.mnnvl}
-    return {
-        name: Setting(value=value, origin=ORIGIN)
-        for name, value in values.items()
-        if value is not None
-    }
+    return {"maxBytes": Setting(value=figure.size, origin=ORIGIN)}
 
 
 def bar_of(figure: Figure, stage: str) -> Bar:
@@ -73,14 +67,7 @@ def test_half_of_a_good_figure_fails_production(figure: Figure) -> None:
 def ratios() -> Iterator[tuple[Figure, Derived]]:
     """Yield every published figure for whose hardware physics says something too."""
     for figure in FIGURES:
-        hardware = figure.hardware
-        found = derive(
-            find_entry(figure.entry),
-            figure.key,
-            hardware,
-            nodes=figure.nodes,
-            mnnvl=uses_mnnvl(hardware, options_of(figure)),
-        )
+        found = derive(find_entry(figure.entry), figure.key, figure.hardware, nodes=figure.nodes)
         if isinstance(found, Derived):
             yield figure, found
 

@@ -27,7 +27,7 @@ rules:
 profiles:
   - name: acme/h100
     platform: acme
-    architectures: [h100]
+    gpu: [h100]
     gpus: 8
     nics: {resource: acme.com/nic, count: 2}
     interconnect: Ethernet
@@ -77,7 +77,7 @@ def test_certification_alone_travels_as_it_is() -> None:
     [
         (PROFILES.replace("kind: Profiles\n", ""), r"profiles.yaml:1: .*add `kind: Profiles`"),
         (PROFILES.replace("kind: Profiles", "kind: Bars"), r"profiles.yaml:2: .*'Profiles'"),
-        (PROFILES.replace("gpus: 8", "gpuz: 8"), r"profiles.yaml:13: .*did you mean 'gpus'"),
+        (PROFILES.replace("gpus: 8", "gpuz: 8"), r"profiles.yaml:13: .*did you mean 'gpu"),
         (PROFILES.replace('"16"', "'{{x}}'"), r"profiles.yaml:8: contains '\{\{'"),
     ],
     ids=["no kind", "other kind", "misspelt", "braces"],

@@ -87,6 +87,7 @@ def work(
     return Workload(
         options=settings(**(options or {})),
         launcher=kind,
+        hardware=Hardware(platform="aws", gpu="h100", gpus_per_node=8, instance_type="p5.48xlarge"),
         image=setting(image),
         command=command,
         env=settings(NCCL_DEBUG="WARN"),
@@ -125,13 +126,6 @@ def job(workload: Workload, *nodes: str, group: str = "full-scale-0") -> Job:
         cohort="aws",
         workload=workload,
         group=Group(id=group, nodes=nodes or ("node-1", "node-0")),
-        hardware=Hardware(
-            platform="aws",
-            gpu_architecture="h100",
-            gpus_per_node=8,
-            instance_type="p5.48xlarge",
-            profile=None,
-        ),
         start=datetime.now(UTC),
     )
 

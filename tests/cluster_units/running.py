@@ -21,9 +21,7 @@ HEADING = (
 TABLE = b"# nThread 1\n#       size\n     8   1.0\n"
 NODES = ("gpu-a", "gpu-b")
 WORKFLOW = "certify-x7k2p"
-HARDWARE = Hardware(
-    platform="onprem", gpu_architecture="h100", gpus_per_node=8, instance_type=None, profile=None
-)
+HARDWARE = Hardware(platform="onprem", gpu="h100", gpus_per_node=8)
 Script = Callable[[FakeCluster], None]
 
 
@@ -40,13 +38,12 @@ def job(
     category: str = ALL_REDUCE,
     **changed: object,
 ) -> Job:
-    base = workload().model_copy(update={"launcher": kind, **changed})
+    base = workload().model_copy(update={"launcher": kind, "hardware": HARDWARE, **changed})
     return Job(
         category=category,
         cohort="onprem-h100",
         workload=Workload.model_validate(base.model_dump()),
         group=group(nodes),
-        hardware=HARDWARE,
         start=datetime.now(UTC),
     )
 

@@ -48,7 +48,7 @@ def test_detect_shows_cohorts_nodes_and_what_is_excluded(files: tuple[str, str])
 
 def test_detect_prints_json(files: tuple[str, str]) -> None:
     data = json.loads(run("detect", "--nodes", files[1], "--output", "json"))
-    assert [cohort["profile"] for cohort in data["cohorts"]] == ["onprem/h100"]
+    assert [cohort["hardware"]["profile"] for cohort in data["cohorts"]] == ["onprem/h100"]
     assert {item["name"] for item in data["nodes"]} == {"gpu-1", "gpu-2", "odd"}
     assert [item["node"] for item in data["excluded"]] == ["odd"]
 

@@ -43,7 +43,7 @@ def test_several_gpu_architectures_get_one_cohort_each() -> None:
         node("gpu-node-03-odd", provider=AWS, product="NVIDIA-B200", allocatable=EFA),
     ]
     result = plan(nodes, options={"nodesPerJob": 1})
-    assert [cohort.gpu_architecture for cohort in result.cohorts] == ["b200", "h100"]
+    assert [cohort.hardware.gpu for cohort in result.cohorts] == ["b200", "h100"]
     assert groups(result) == [("gpu-node-03-odd",), ("gpu-node-01",), ("gpu-node-02",)]
     assert result.excluded == ()
 
@@ -204,7 +204,7 @@ def test_a_node_without_the_accelerator_label_is_named_and_not_counted() -> None
         node("g3", product=None, provider="gce://p/z/g3"),
     ]
     result = plan(nodes)
-    assert [cohort.profile for cohort in result.cohorts] == ["gcp/a3-megagpu-8g"]
+    assert [cohort.hardware.profile for cohort in result.cohorts] == ["gcp/a3-megagpu-8g"]
     assert groups(result) == [("g1", "g2")]
     assert excluded(result)["g3"][0] == "LABEL_MISSING"
 
@@ -267,7 +267,7 @@ def test_mixed_platforms_are_refused_with_a_list_and_no_node_is_lost() -> None:
 )
 def test_unknown_hardware_is_tested_but_has_no_profile(provider: str, product: str) -> None:
     result = plan(fleet(2, provider=provider, product=product))
-    assert result.cohorts[0].profile is None
+    assert result.cohorts[0].hardware.profile is None
     assert [code for code, _ in result.problems] == ["PLATFORM_UNKNOWN"]
     assert groups(result) == [("gpu-1", "gpu-2")]
 
@@ -276,7 +276,7 @@ def test_a_stated_profile_settles_an_unknown_platform() -> None:
     nodes = fleet(2, provider="acmecloud://eu/i-1", allocatable={"rdma/ib": "1"})
     result = plan(nodes, spec={"profile": "onprem/h100"})
     assert result.problems == ()
-    assert result.cohorts[0].profile == "onprem/h100"
+    assert result.cohorts[0].hardware.profile == "onprem/h100"
     assert result.cohorts[0].profile_origin == "stated by the certification"
 
 
@@ -296,9 +296,9 @@ def test_an_unknown_profile_name_is_an_error_with_its_line_and_a_suggestion() ->
 def test_the_instance_type_tells_platform_and_gpu_of_a_bare_node() -> None:
     bare = fleet(2, product=None, instance="p5.48xlarge", allocatable=EFA)
     result = plan(bare)
-    assert result.cohorts[0].profile == "aws/p5.48xlarge"
+    assert result.cohorts[0].hardware.profile == "aws/p5.48xlarge"
     assert {facts.platform for facts in result.nodes} == {"aws"}
-    assert {facts.gpu_architecture for facts in result.nodes} == {"h100"}
+    assert {facts.gpu for facts in result.nodes} == {"h100"}
 
 
 def test_different_instance_types_form_cohorts_of_their_own() -> None:
@@ -372,7 +372,7 @@ def test_a_node_with_fewer_claimable_devices_is_excluded() -> None:
         for driver in ("gpu.nvidia.com", "rdma.nscale.com")
     ]
     result = plan(nodes, resource_slices=slices)
-    assert result.cohorts[0].profile == "nscale/b200"
+    assert result.cohorts[0].hardware.profile == "nscale/b200"
     assert excluded(result) == {
         "gpu-2": ("NODE_EXCLUDED_NIC_MISSING", "rdma.nscale.com: has 7, needs 8")
     }
@@ -583,7 +583,7 @@ def test_a_resource_slice_tells_the_gpu_of_an_unlabelled_node() -> None:
     ]  # fmt: skip
     result = plan(nodes, resource_slices=slices)
     assert {(f.gpu_product, f.gpus) for f in result.nodes} == {(H100, 8)}
-    assert result.cohorts[0].profile == "onprem/h100"
+    assert result.cohorts[0].hardware.profile == "onprem/h100"
 
 
 def test_a_topology_key_that_no_node_has_is_an_error_with_a_suggestion() -> None:

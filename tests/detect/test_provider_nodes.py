@@ -79,7 +79,7 @@ def test_nodes_without_gpu_feature_discovery_are_known(
     fields: dict[str, Any], profile: str | None
 ) -> None:
     [cohort] = look(node("n", **{"product": None} | fields)).cohorts
-    assert cohort.cohort.profile == profile
+    assert cohort.cohort.hardware.profile == profile
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_node_that_coreweave_is_testing_stays_out() -> None:
 def test_two_cards_of_one_brand_are_two_architectures() -> None:
     cards = ("NVIDIA-GeForce-RTX-4090", "NVIDIA-GeForce-RTX-3090")
     found = look(*(node(f"n{i}", product=card) for i, card in enumerate(cards)))
-    assert [item.cohort.gpu_architecture for item in found.cohorts] == ["rtx3090", "rtx4090"]
+    assert [item.cohort.hardware.gpu for item in found.cohorts] == ["rtx3090", "rtx4090"]
 
 
 def test_hyperpod_nodes_are_set_up_as_the_ec2_machine() -> None:

@@ -9,7 +9,7 @@ from catalog.bars.bar import Bar
 from catalog.bars.required import bars_for
 from catalog.entries.entry import Entry
 from catalog.facts.tools import output_kind
-from catalog.hardware.hardware import Hardware
+from catalog.hardware.hardware import Hardware, Situation
 from catalog.language.expressions import compile_bar
 from steps.documents import (
     BarSet,
@@ -24,7 +24,6 @@ from steps.documents import (
     Outcome,
     TrainingStep,
 )
-from steps.evaluate.context import Context, context_of
 from steps.evaluate.group import judge_output
 from steps.evaluate.peers import PeerClass
 from steps.parse.dcgm.measured import count_tests
@@ -35,7 +34,8 @@ from tests.builders import ORIGIN
 compile_bar("rowCount", "value > 0", "nccl")
 
 SIZES = tuple(1 << power for power in range(3, 35))
-ONE = Context(nodes=1, gpus_per_node=8, gpu="h100", platform="onprem", stage="production")
+H100 = Hardware(platform="onprem", gpu="h100", gpus_per_node=8)
+ONE = Situation(hardware=H100, nodes=1, stage="production")
 Status = Literal["pass", "fail", "warn", "skip", "unknown"]
 
 
@@ -166,7 +166,7 @@ def judged(
     *bars: Bar,
     tool: str,
     nodes: Sequence[str] = ("node-a",),
-    context: Context = ONE,
+    context: Situation = ONE,
     peers: PeerClass | None = None,
 ) -> GroupVerdict:
     """Judge one output."""
@@ -207,6 +207,6 @@ def by_stage(  # noqa: PLR0917  (what bars depend on)
     scale = scale or entry.scale
     bars, missing = bars_for(entry, stage, hardware, nodes, {}, scale=scale)
     of = Group(id="g", nodes=tuple(f"n{number}" for number in range(nodes)))
-    context = context_of(hardware, nodes=nodes, stage=stage, scale=scale)
+    context = Situation(hardware=hardware, nodes=nodes, stage=stage, scale=scale)
     known = BarSet(nodes=nodes, bars=bars, missing=missing)
     return judge_output(of, entry.tool, known, read, context=context).outcome

@@ -58,7 +58,7 @@ def test_b97_rule_that_is_code_is_refused_before_anything_runs(text: str) -> Non
 @pytest.mark.parametrize("stage", list(stages())[1:])
 def test_b99_hardware_without_a_number_is_no_threshold(stage: str) -> None:
     entry = builtin_entries()["communication/nccl-all-reduce"]
-    unknown = Hardware(platform="unknown", gpu_architecture="unknown", gpus_per_node=8)
+    unknown = Hardware(platform="unknown", gpu="unknown", gpus_per_node=8)
     bars, missing = bars_for(entry, stage, unknown, 2, {})
     read = measured(9000.0)
     run = record(group(["a", "b"]))

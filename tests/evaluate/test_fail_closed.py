@@ -12,8 +12,8 @@ from catalog.bars.bar import Bar
 from catalog.bars.stages import stages
 from catalog.entries.entry import Entry, builtin_entries
 from catalog.facts.reasons import Effect
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import builtin_profiles
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import builtin_profiles, hardware_of_profile
 from steps.documents import (
     Completeness,
     Figure,
@@ -206,13 +206,13 @@ def test_expression_that_means_nothing_is_never_a_pass(expression: str) -> None:
 # stricter stages
 
 HARDWARE = [
-    Hardware(platform="unknown", gpu_architecture="unknown", gpus_per_node=None),
+    Hardware(platform="unknown", gpu="unknown", gpus_per_node=None),
     *(
         hardware_of_profile(
             loaded, gpu, instance_type=next(iter(loaded.profile.instance_types), None)
         )
         for loaded in builtin_profiles().all()
-        for gpu in loaded.profile.architectures
+        for gpu in loaded.profile.gpu
     ),
 ]
 FIGURES = {

@@ -22,7 +22,7 @@ from tests.fleets.jobs import make_job, simulated
 from tests.parse.nccl_logs import Table, config, devices, footer
 from tests.parse.training.logs import megatron
 
-NODE = Hardware(platform="onprem", gpu_architecture="h100", gpus_per_node=8, nvlink=True)
+NODE = Hardware(platform="onprem", gpu="h100", gpus_per_node=8, nvlink=True)
 
 
 def _sweep(*, dip: bool = False, wrong: int = 0) -> list[str]:
@@ -47,9 +47,9 @@ def _judge_text(text: str, category: str, stage: str = "production") -> Outcome:
     context = ParseContext(
         category=category,
         tool=entry.tool,
-        gpus_per_node=8,
         node="gpu-a1",
         diag_level=entry.diag_level,
+        hardware=Hardware(gpus_per_node=8),
     )
     read = parse_bytes(text.encode(), "output.log", context)
     return by_stage(entry, stage, NODE, 1, read)
@@ -110,7 +110,9 @@ def test_diagnostic_that_lost_any_result_is_no_pass(tmp_path: Path) -> None:
     job = make_job("diagnostics/dcgm-level3", ("n-2",))
     result = simulated(tmp_path, fault).run(job)
     whole = json.loads(next(iter(result.logs.values())))
-    context = ParseContext(tool="dcgm", node="n-2", gpus_per_node=8, diag_level=3)
+    context = ParseContext(
+        tool="dcgm", node="n-2", diag_level=3, hardware=Hardware(gpus_per_node=8)
+    )
 
     def judge_document(document: object) -> Outcome:
         read = parse_bytes(json.dumps(document, indent=1).encode(), "diag.json", context)

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.bars.bar import Bar
 from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Situation
 from steps.documents import (
     Completeness,
     DiagnosticRow,
@@ -17,8 +18,8 @@ from steps.documents import (
     Outcome,
 )
 from steps.evaluate.category import judge_category
-from steps.evaluate.context import Context
 from tests.evaluate.outputs import (
+    H100,
     ONE,
     bar,
     dcgm,
@@ -31,7 +32,7 @@ from tests.evaluate.outputs import (
 )
 
 PAIR = ("node-a", "node-b")
-TWO = Context(nodes=2, gpus_per_node=8, gpu="h100", platform="onprem", stage="production")
+TWO = Situation(hardware=H100, nodes=2, stage="production")
 GIB = 1 << 30
 FAST_ROWS = bar("expr", "row.size_bytes < 67108864 || row.out_bus_gbps >= 300.0", scope="row")
 
@@ -64,7 +65,7 @@ def test_context_is_known_to_expressions(expression: str, expected: Outcome) -> 
 
 def test_number_that_nobody_knows_proves_nothing() -> None:
     one = bar("gpusSeen", "gpusSeen >= gpus_per_node")
-    verdict = judged(dcgm(), one, tool="dcgm", context=Context(nodes=1))
+    verdict = judged(dcgm(), one, tool="dcgm", context=Situation(nodes=1))
     assert (verdict.outcome, codes(verdict)) == (Outcome.INCONCLUSIVE, {"FIGURE_MISSING"})
 
 
@@ -127,13 +128,13 @@ def test_gpu_scope_has_the_results_of_each_gpu(expression: str, expected: Outcom
         pytest.param(dcgm(gpus=7), ONE, id="one GPU of the profile is absent"),
         pytest.param(without_row(dcgm(), 11), ONE, id="one result of one GPU is absent"),
         pytest.param(
-            without_figure(dcgm(), "gpusSeen"), Context(nodes=1), id="nobody knows how many"
+            without_figure(dcgm(), "gpusSeen"), Situation(nodes=1), id="nobody knows how many"
         ),
         pytest.param(dcgm().model_copy(update={"rows": ()}), ONE, id="no row"),
     ],
 )
 def test_gpu_scope_holds_only_where_every_gpu_has_every_result(
-    read: Measurements, context: Context
+    read: Measurements, context: Situation
 ) -> None:
     one = bar("testsFailed", "value == 0", scope="gpu")
     assert outcome(read, one, tool="dcgm", context=context) is Outcome.INCONCLUSIVE

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from catalog.entries.entry import find_entry
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import match_profile
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import hardware_of_profile, match_profile
 from catalog.reading.quantity import parse_duration
 from catalog.reading.setting import Origin, Setting
 from catalog.workload.workload import Workload
@@ -59,12 +59,12 @@ def make_workload(
     )
 
 
-def hardware_of(platform: str, architecture: str, gpus: int) -> Hardware:
+def hardware_of(platform: str, gpu: str, gpus: int) -> Hardware:
     """Return the hardware of the shipped profile that fits, so that its bandwidth is known."""
-    profile = match_profile(platform, None, architecture)
+    profile = match_profile(platform, None, gpu)
     if profile is None:
-        return Hardware(platform=platform, gpu_architecture=architecture, gpus_per_node=gpus)
-    return replace(hardware_of_profile(profile, architecture), gpus_per_node=gpus)
+        return Hardware(platform=platform, gpu=gpu, gpus_per_node=gpus)
+    return replace(hardware_of_profile(profile, gpu), gpus_per_node=gpus)
 
 
 def make_job(
@@ -73,18 +73,18 @@ def make_job(
     *,
     group: Group | None = None,
     gpus: int = 8,
-    architecture: str = "h100",
+    gpu: str = "h100",
     platform: str = "onprem",
     attempt: int = 1,
     **workload: Any,
 ) -> Job:
     ranks = gpus * len(group.nodes if group else nodes)
+    made = make_workload(category, gpus=gpus, ranks=ranks, **workload)
     return Job(
         category=category,
         cohort="cohort",
-        workload=make_workload(category, gpus=gpus, ranks=ranks, **workload),
+        workload=made.model_copy(update={"hardware": hardware_of(platform, gpu, gpus)}),
         group=group or Group(id="g-0", nodes=nodes),
-        hardware=hardware_of(platform, architecture, gpus),
         attempt=attempt,
         start=START,
     )

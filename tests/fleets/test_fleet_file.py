@@ -245,7 +245,7 @@ def test_the_platform_is_told_from_the_nodes(tmp_path: Path, platform: str) -> N
         found["spec"].get("providerID", ""),
         found["metadata"]["labels"],
         found["status"]["allocatable"],
-        architecture="gb300" if platform == "mistral" else "h100",
+        gpu="gb300" if platform == "mistral" else "h100",
     )
     assert guess.platform == platform
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def largest(fleet: Fleet, job: Job) -> float:
 
 
 @pytest.mark.parametrize(
-    ("category", "nodes", "platform", "architecture"),
+    ("category", "nodes", "platform", "gpu"),
     [
         (ALL_REDUCE, 2, "onprem", "h100"),
         (ALL_REDUCE, 8, "onprem", "h100"),
@@ -38,20 +39,24 @@ def largest(fleet: Fleet, job: Job) -> float:
     ],
 )
 def test_a_healthy_group_is_about_as_fast_as_expected(
-    tmp_path: Path, category: str, nodes: int, platform: str, architecture: str
+    tmp_path: Path, category: str, nodes: int, platform: str, gpu: str
 ) -> None:
-    job = make_job(category, NODES[:nodes], platform=platform, architecture=architecture)
-    expected = expected_figure(find_entry(category), "busBandwidthGBps", job.hardware, nodes=nodes)
+    job = make_job(category, NODES[:nodes], platform=platform, gpu=gpu)
+    expected = expected_figure(
+        find_entry(category), "busBandwidthGBps", job.workload.hardware, nodes=nodes
+    )
     assert isinstance(expected, Expected)
     assert largest(simulated(tmp_path), job) == pytest.approx(expected.value, rel=0.015)
 
 
 def test_nvlink_across_nodes_is_used_where_it_is_on(tmp_path: Path) -> None:
     fleet = simulated(tmp_path)
-    both = [
-        make_job(nodes=NODES[:4], gpus=4, architecture="gb200", env={"NCCL_MNNVL_ENABLE": on})
-        for on in "01"
-    ]
+    job = make_job(nodes=NODES[:4], gpus=4, gpu="gb200")
+    both = []
+    for used in (False, True):
+        hardware = replace(job.workload.hardware, mnnvl=used)
+        workload = job.workload.model_copy(update={"hardware": hardware})
+        both.append(replace(job, workload=workload))
     off, on = (largest(fleet, job) for job in both)
     assert on == pytest.approx(834.6, rel=0.015)
     assert off < 0.5 * on

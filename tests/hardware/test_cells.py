@@ -72,9 +72,9 @@ def summary(workload: Workload, nodes: int) -> dict[str, Any]:
 def text_of(plan: Plan) -> str:
     [cohort] = plan.cohorts
     data: dict[str, Any] = {
-        "profile": cohort.profile,
-        "platform": cohort.platform,
-        "architecture": cohort.gpu_architecture,
+        "profile": cohort.hardware.profile,
+        "platform": cohort.hardware.platform,
+        "architecture": cohort.hardware.gpu,
         "excluded": sorted({f"{item.code} {item.message}" for item in plan.excluded}),
         "notes": plan.annotations.get("notes", []),
     }

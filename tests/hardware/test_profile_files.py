@@ -11,11 +11,12 @@ from catalog.errors import InputError
 from catalog.hardware.profile import (
     builtin_profiles,
     find_profile,
+    hardware_of_profile,
     load_profiles,
     match_profile,
     profile_documents,
 )
-from catalog.workload.machine import Machine
+from catalog.workload.needs import Seen
 from catalog.workload.resolve import Request, prepare, resolve_workload
 from catalog.workload.workload import Workload
 from steps.detect.core import make_plan
@@ -36,7 +37,7 @@ rules:
 profiles:
   - name: acme/h100
     platform: acme
-    architectures: [h100]
+    gpu: [h100]
     gpus: 8
     nics: {resource: acme.com/nic, count: 2}
     interconnect: Ethernet
@@ -48,14 +49,15 @@ profiles:
 def workload(path: Path, nodes: int, **options: str) -> Workload:
     loaded, source = certification(options=options)
     profiles = load_profiles(profile_documents([path]))
-    machine = Machine(platform="acme", instance_type=None, architecture="h100")
+    profile = profiles.find("acme/h100")
     request = Request(
         entry=find_entry("communication/nccl-all-reduce"),
         certification=loaded,
         index=0,
-        machine=machine,
+        hardware=hardware_of_profile(profile, "h100"),
+        seen=Seen(),
         profiles=profiles,
-        profile=profiles.find("acme/h100"),
+        profile=profile,
         source=source,
     )
     return resolve_workload(prepare(request), nodes)
@@ -145,13 +147,13 @@ def test_a_users_profile_fits_nodes_of_a_cloud_that_we_do_not_know(tmp_path: Pat
     loaded, _ = certification()
     nodes = fleet(2, provider="acme://eu/1", allocatable={"acme.com/nic": "2"})
     plan = make_plan(loaded, nodes, source="recorded", profiles=profile_documents([path]))
-    assert plan.cohorts[0].profile == "acme/h100"
+    assert plan.cohorts[0].hardware.profile == "acme/h100"
     assert plan.problems == ()
 
 
 def test_a_users_profile_replaces_ours_of_the_same_name(tmp_path: Path) -> None:
     text = MINE.replace("acme/h100", "aws/p5.48xlarge").replace("platform: acme", "platform: aws")
-    text = text.replace("architectures: [h100]", "instanceTypes: [p5.48xlarge]")
+    text = text.replace("gpu: [h100]", "instanceTypes: [p5.48xlarge]")
     profiles = load_profiles(profile_documents([written(tmp_path, text)]))
     found = profiles.match("aws", "p5.48xlarge", "h100")
     assert found is not None
@@ -166,7 +168,7 @@ def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gpus: 8", "gpuz: 8", r"mine.yaml:16: .*did you mean 'gpus'"),
+        ("gpus: 8", "gpuz: 8", r"mine.yaml:16: .*did you mean 'gpu"),
         ("nodes: {max: 4}", "nodse: {max: 4}", r"mine.yaml:5: .*did you mean 'nodes'"),
         ("{max: 4}", "{most: 4}", r"mine.yaml:5: .*known fields: max, min"),
         ("env: {NCCL_DEBUG", "evn: {NCCL_DEBUG", r"mine.yaml:20: .*did you mean 'env'"),
@@ -174,7 +176,7 @@ def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
         ("source: https://example.com/handbook", "x: 1", "known fields|source: is required"),
         ('"16"', '"${gpus}"', r"mine.yaml:6: .*uses \$\{gpus\}"),
         ("platform: acme, nodes", "platform: acmee, nodes", r"mine.yaml:4: .*mean 'acme'"),
-        ("architectures: [h100]", "nvlink: true", "needs instanceTypes or architectures"),
+        ("gpu: [h100]", "nvlink: true", "needs instanceTypes or gpu"),
         ("count: 2}", "count: 2, deviceClass: x}", "more than one of"),
     ],
     ids=[

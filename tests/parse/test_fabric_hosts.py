@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.hardware.hardware import Hardware
 from steps.parse.api import ParseContext
 from steps.parse.reader import parse_stream
 
@@ -18,7 +19,9 @@ EFA = ("AWS Libfabric", "Libfabric")
 def hosts(name: str, transport: tuple[str, ...], *, without: bytes = b"") -> object:
     lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if not without or without not in line]
-    document = parse_stream(BytesIO(b"".join(kept)), name, ParseContext(transport=transport))
+    document = parse_stream(
+        BytesIO(b"".join(kept)), name, ParseContext(hardware=Hardware(transport=transport))
+    )
     figure = document.figures.get("fabricHostCount")
     return None if figure is None else figure.value
 

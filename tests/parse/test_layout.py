@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from catalog.hardware.hardware import Hardware
 from steps.documents import Measurements
 from steps.parse import parse_bytes
 from steps.parse.api import ParseContext
@@ -20,9 +21,9 @@ def context(
     return ParseContext(
         nodes=nodes,
         other_nodes=other_nodes,
-        gpus_per_node=8,
         gpus=8 * len(nodes),
         rank_nodes={rank: nodes[rank // 8] for rank in range(8 * len(nodes))},
+        hardware=Hardware(gpus_per_node=8),
     )
 
 
@@ -89,10 +90,10 @@ class TestRanks:
         assert known["INFRA_BAD_ARGS"] == "inconclusive"
 
     def test_fewer_gpus_than_the_profile_has_are_found_without_a_plan(self) -> None:
-        assert effects(parse(log(), ParseContext(gpus_per_node=4))) == {
+        assert effects(parse(log(), ParseContext(hardware=Hardware(gpus_per_node=4)))) == {
             "INFRA_BAD_ARGS": "inconclusive"
         }
-        assert effects(parse(log(), ParseContext(gpus_per_node=8))) == {}
+        assert effects(parse(log(), ParseContext(hardware=Hardware(gpus_per_node=8)))) == {}
 
     def test_the_communicator_tells_where_the_devices_are_not_listed(self) -> None:
         text = without_ranks(*range(16)).replace("#\n", info(0, 8) + "\n#\n", 1)

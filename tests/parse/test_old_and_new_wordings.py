@@ -7,6 +7,7 @@ import json
 import pytest
 
 from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware
 from steps.documents import Completeness, Measurements, NcclRow
 from steps.parse import parse_bytes
 from steps.parse.api import ParseContext
@@ -138,7 +139,8 @@ def test_libfabric_over_sockets_is_no_fabric(provider: str, effect: Effect | Non
         )
     ]
     found = _parse(
-        log(nodes=hosts, before=before), ParseContext(transport=("AWS Libfabric",), nodes=hosts)
+        log(nodes=hosts, before=before),
+        ParseContext(nodes=hosts, hardware=Hardware(transport=("AWS Libfabric",))),
     )
     fallback = [item for item in found.findings if item.code == "NCCL_TRANSPORT_FALLBACK"]
     assert [item.effect for item in fallback] == ([effect] if effect else [])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from catalog.hardware.hardware import Hardware
 from steps.documents import Completeness, Measurements
 from steps.parse import parse_bytes, parse_stream
 from steps.parse.api import ParseContext
@@ -159,20 +160,30 @@ def test_both_ends_of_a_failed_request_are_witnesses() -> None:
 @pytest.mark.parametrize(
     ("name", "context", "code", "effect"),
     [
-        ("seven-of-eight-gpus.txt", ParseContext(gpus_per_node=8), "GPU_MISSING", "fail"),
         (
             "seven-of-eight-gpus.txt",
-            ParseContext(gpus_per_node=4),
+            ParseContext(hardware=Hardware(gpus_per_node=8)),
+            "GPU_MISSING",
+            "fail",
+        ),
+        (
+            "seven-of-eight-gpus.txt",
+            ParseContext(hardware=Hardware(gpus_per_node=4)),
             "INFRA_BAD_ARGS",
             "inconclusive",
         ),
         (
             "too-many-gpus-asked.txt",
-            ParseContext(gpus_per_node=8),
+            ParseContext(hardware=Hardware(gpus_per_node=8)),
             "INFRA_BAD_ARGS",
             "inconclusive",
         ),
-        ("all-reduce-2-nodes-ib.txt", ParseContext(nics_per_node=16), "NIC_MISSING", "warn"),
+        (
+            "all-reduce-2-nodes-ib.txt",
+            ParseContext(hardware=Hardware(nics_per_node=16)),
+            "NIC_MISSING",
+            "warn",
+        ),
         ("three-cycles.txt", ParseContext(max_bytes=16 << 30), "SIZE_MISSING", "inconclusive"),
         ("three-cycles.txt", ParseContext(exit_code=3), "EXIT_CODE_NONZERO", "inconclusive"),
         ("three-cycles.txt", ParseContext(gpus=32), "INFRA_BAD_ARGS", "inconclusive"),
@@ -185,13 +196,13 @@ def test_both_ends_of_a_failed_request_are_witnesses() -> None:
         ),
         (
             "socket-although-efa.txt",
-            ParseContext(transport=("AWS Libfabric",)),
+            ParseContext(hardware=Hardware(transport=("AWS Libfabric",))),
             "NCCL_TRANSPORT_FALLBACK",
             "fail",
         ),
         (
             "all-reduce-2-nodes-ib.txt",
-            ParseContext(transport=("AWS Libfabric", "efa")),
+            ParseContext(hardware=Hardware(transport=("AWS Libfabric", "efa"))),
             "NCCL_TRANSPORT_FALLBACK",
             "warn",
         ),
@@ -206,9 +217,21 @@ def test_context_decides(name: str, context: ParseContext, code: str, effect: st
 @pytest.mark.parametrize(
     ("name", "context", "code"),
     [
-        ("all-reduce-2-nodes-ib.txt", ParseContext(transport=("IB",)), "NCCL_TRANSPORT_FALLBACK"),
-        ("all-reduce-2-nodes-ib.txt", ParseContext(nics_per_node=8), "NIC_MISSING"),
-        ("socket-although-efa.txt", ParseContext(transport=("Socket",)), "NCCL_TRANSPORT_FALLBACK"),
+        (
+            "all-reduce-2-nodes-ib.txt",
+            ParseContext(hardware=Hardware(transport=("IB",))),
+            "NCCL_TRANSPORT_FALLBACK",
+        ),
+        (
+            "all-reduce-2-nodes-ib.txt",
+            ParseContext(hardware=Hardware(nics_per_node=8)),
+            "NIC_MISSING",
+        ),
+        (
+            "socket-although-efa.txt",
+            ParseContext(hardware=Hardware(transport=("Socket",))),
+            "NCCL_TRANSPORT_FALLBACK",
+        ),
         ("three-cycles.txt", ParseContext(max_bytes=8 << 30, gpus=16), "SIZE_MISSING"),
         ("own-timeout.txt", ParseContext(exit_code=2), "EXIT_CODE_NONZERO"),
     ],

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from catalog.facts.reasons import Effect, reason
+from catalog.hardware.hardware import Hardware
 from steps.documents import (
     Bounds,
     CategoryReport,
@@ -185,10 +186,12 @@ def make_report(
         "cohorts": (
             Cohort(
                 id="aws-p5.48xlarge-h100",
-                platform="aws",
-                instance_type="p5.48xlarge",
-                gpu_architecture="h100",
-                profile="aws/p5.48xlarge",
+                hardware=Hardware(
+                    platform="aws",
+                    gpu="h100",
+                    instance_type="p5.48xlarge",
+                    profile="aws/p5.48xlarge",
+                ),
                 profile_origin="label node.kubernetes.io/instance-type",
                 nodes=tested,
             ),

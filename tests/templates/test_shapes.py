@@ -289,7 +289,7 @@ def test_parameters_explain_themselves(workflow: dict[str, Any]) -> None:
 def test_only_what_happened_to_a_pod_is_tried_again(template: Template) -> None:
     name = template.data["name"]
     if name == "run":
-        # What ran is never tried again here: only a step that stands on a node of its group, or died.
+        # What ran is never tried again here: only a step off the nodes of its group, or one that died.
         assert template.data["retryStrategy"] == {
             "limit": 5,
             "retryPolicy": "Always",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from catalog.bars.bar_file import BarItem, entries_of
 from catalog.bars.physics import Derived, derive, physics
 from catalog.bars.references import find_reference, published_figure
 from catalog.entries.entry import Entry
 from catalog.facts.tools import TOOLS
-from catalog.hardware.hardware import Hardware, hardware_of_profile
-from catalog.hardware.profile import Profiles
-from catalog.hardware.profile_model import Names, meet
+from catalog.hardware.conditions import Names, meet
+from catalog.hardware.hardware import Hardware
+from catalog.hardware.profile import Profiles, hardware_of_profile
 from catalog.language.cel.explain import format_value
 
 MOST = 1.5
@@ -65,10 +66,11 @@ def _known(item: BarItem, entry: Entry, profiles: Profiles) -> Iterator[float]:
         for size in sizes:
             for scale in scales:
                 for mnnvl in (False, True):
-                    published = find_reference(entry, figure, hardware, nodes=size, mnnvl=mnnvl)
+                    known = replace(hardware, mnnvl=mnnvl)
+                    published = find_reference(entry, figure, known, nodes=size)
                     if published is not None:
                         yield published.value
-                    found = derive(entry, figure, hardware, nodes=size, scale=scale, mnnvl=mnnvl)
+                    found = derive(entry, figure, known, nodes=size, scale=scale)
                     if isinstance(found, Derived):
                         yield found.limit
 
@@ -81,7 +83,7 @@ def _machines(item: BarItem, profiles: Profiles) -> Iterator[Hardware]:
             continue
         if not _may_be(when.instance_type, profile.instance_types):
             continue
-        for gpu in profile.architectures:
+        for gpu in profile.gpu:
             if when.gpu.fits(gpu):
                 yield hardware_of_profile(loaded, gpu)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Iterator
 from importlib import resources
 
-from catalog.bars.bar_file import BarFile, BarItem, BarWhen, entries_of, read_bars
+from catalog.bars.bar_file import BarFile, BarItem, entries_of, read_bars
 from catalog.bars.lint.expected import beyond_reach
 from catalog.bars.lint.statements import Finding, Statement
 from catalog.bars.required import slot_of
@@ -14,8 +14,8 @@ from catalog.bars.stages import find_stage, stages
 from catalog.certification import Certification, parse_certification
 from catalog.entries.entry import Entry, builtin_entries, find_entry
 from catalog.errors import InputError
+from catalog.hardware.conditions import Names, meet
 from catalog.hardware.profile import Profiles, builtin_profiles
-from catalog.hardware.profile_model import meet
 from catalog.reading.model import suggestion
 from catalog.reading.source import Path_, Source, parse_documents, validate
 
@@ -129,7 +129,7 @@ def _repeated(document: BarFile, source: Source) -> Iterator[Finding]:
 def _of_item(item: BarItem, source: Source, path: Path_) -> list[Statement]:
     if item.expression is None:
         return []
-    where = item.when.model_copy(update={"stage": BarWhen().stage})
+    where = item.when.model_copy(update={"stage": Names()})
     return [
         Statement(
             key=item.key,

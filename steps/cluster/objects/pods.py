@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.reading.quantity import parse_quantity
 from catalog.reading.setting import Setting
-from catalog.workload.machine import GPU
+from catalog.workload.needs import GPU
 from catalog.workload.workload import Workload
 from steps.cluster.objects.names import LABEL_ROLE
 

@@ -174,7 +174,7 @@ def _gpus(
         _without_result(run, tests, seen, findings, context)
     # Output without GPU numbers says nothing about GPUs that are absent.
     known = seen | run.entities
-    expected = context.gpus_per_node or 0
+    expected = context.hardware.gpus_per_node or 0
     if run.lists_all:
         for host in sorted({host for host, _ in known}, key=str) if expected else ():
             _missing(run, known, findings, context, host)
@@ -222,7 +222,7 @@ def _missing(
     context: ParseContext,
     host: str | None,
 ) -> None:
-    expected = context.gpus_per_node or 0
+    expected = context.hardware.gpus_per_node or 0
     here = {gpu for where, gpu in known if where == host}
     if len(here) >= expected:
         return

@@ -89,7 +89,7 @@ def _links(run: DiagnosticRun, findings: Findings, context: ParseContext) -> Non
         if down == 0:
             continue
         code, effect = "NVLINK_DOWN", Effect.FAIL
-        if context.nvlink is False:
+        if context.hardware.nvlink is False:
             code, effect = "DCGM_CONFIG", Effect.WARN
         which = "all" if down == len(states) else str(down)
         findings.add(

@@ -330,19 +330,19 @@ def _weigh(case: _Case, findings: Findings) -> None:
 
 def _gpus(run: _Run, findings: Findings, context: ParseContext) -> None:
     """Compare the devices of every host with the profile; CUDA numbers them without gaps."""
-    if not context.gpus_per_node or not run.devices or run.cut_off:
+    if not context.hardware.gpus_per_node or not run.devices or run.cut_off:
         return
     hosts: dict[str | None, int] = {}
     for index, host in run.devices.values():
         # An excerpt of the list still shows by its last index how many there are.
         hosts[host] = max(hosts.get(host, 0) + 1, int(index) + 1 if len(index) < 4 else 0)
     for host, number in hosts.items():
-        if number < context.gpus_per_node:
+        if number < context.hardware.gpus_per_node:
             node = host if len(hosts) > 1 else context.node or host
             findings.add(
                 "DCGM_GPU_MISSING",
                 Effect.FAIL,
-                f"nvbandwidth saw {number} of {context.gpus_per_node} GPUs",
+                f"nvbandwidth saw {number} of {context.hardware.gpus_per_node} GPUs",
                 entities=(Entity(node=node),) if node else (),
             )
 

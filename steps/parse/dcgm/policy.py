@@ -197,10 +197,10 @@ class Policy:
             case Reading.ABORTED | Reading.TIMEOUT:
                 code = "DCGM_TIMEOUT" if meaning.reading is Reading.TIMEOUT else "DCGM_DID_NOT_RUN"
                 self._add(result, complaint, code, Effect.INCONCLUSIVE)
-            case Reading.IMEX if not self._context.multi_node_nvlink:
+            case Reading.IMEX if not self._context.hardware.mnnvl:
                 # Without NVLink across nodes nothing uses IMEX, and it stays idle.
                 self._add(result, complaint, "DCGM_CONFIG", Effect.NOTE)
-            case Reading.NVLINK if self._context.nvlink is False:
+            case Reading.NVLINK if self._context.hardware.nvlink is False:
                 self._add(result, complaint, "DCGM_CONFIG", Effect.WARN)
             case Reading.THERMAL if meaning.zero:
                 self._named(result, complaint, meaning, Effect.NOTE, prefix="DCGM_WARN_")
@@ -239,8 +239,8 @@ class Policy:
 
     def _passed(self, result: TestResult, complaint: Complaint) -> None:
         meaning = read(complaint, self._version)
-        idle_imex = meaning.reading is Reading.IMEX and not self._context.multi_node_nvlink
-        no_nvlink = meaning.reading is Reading.NVLINK and self._context.nvlink is False
+        idle_imex = meaning.reading is Reading.IMEX and not self._context.hardware.mnnvl
+        no_nvlink = meaning.reading is Reading.NVLINK and self._context.hardware.nvlink is False
         hardware = meaning.reading in {Reading.HARDWARE, Reading.THERMAL, Reading.NVLINK}
         if meaning.reading is Reading.CONFIGURATION or idle_imex or no_nvlink:
             self._add(result, complaint, "DCGM_CONFIG", Effect.NOTE)

@@ -281,7 +281,7 @@ class NvidiaSmiScanner:
 
     def _add(self, findings: Findings, context: ParseContext, seen: _Sighting) -> None:
         code, effect = seen.code, seen.effect
-        if code == "NVLINK_DOWN" and context.nvlink is False:
+        if code == "NVLINK_DOWN" and context.hardware.nvlink is False:
             code, effect = "DCGM_CONFIG", Effect.NOTE
         about = seen.entity.model_copy(update={"node": seen.entity.node or context.node})
         where = str(about)
@@ -311,7 +311,7 @@ class NvidiaSmiScanner:
 
     def _count(self, findings: Findings, context: ParseContext) -> None:
         """Compare the GPUs that are listed with the profile."""
-        expected = context.gpus_per_node
+        expected = context.hardware.gpus_per_node
         if self._none_found:
             # Inside a container this is as likely a missing device request as a dead driver.
             findings.add(

@@ -237,7 +237,7 @@ class Failures:
             )
 
     def _gpu_counts(self, context: ParseContext) -> Iterable[Finding]:
-        wanted = context.gpus_per_node
+        wanted = context.hardware.gpus_per_node
         for missing in (True, False):
             kind = [
                 (counts, seen)

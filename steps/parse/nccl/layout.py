@@ -67,7 +67,7 @@ def check_ranks(ranks: Ranks, context: ParseContext) -> list[Finding]:
 
 
 def _check_devices(ranks: Ranks, context: ParseContext) -> Finding | None:
-    devices, per_node = ranks.devices, context.gpus_per_node
+    devices, per_node = ranks.devices, context.hardware.gpus_per_node
     if not context.gpus and not per_node:
         return None
     size = ranks.size or 0
@@ -112,7 +112,8 @@ def _nodes_of(numbers: Sequence[int], short: Sequence[str], context: ParseContex
 
 
 def _other_layout(says: str, context: ParseContext) -> Finding:
+    gpus = context.hardware.gpus_per_node
     if context.gpus:
-        per_node = f", {context.gpus_per_node} on a node" if context.gpus_per_node else ""
+        per_node = f", {gpus} on a node" if gpus else ""
         return finding("INFRA_BAD_ARGS", f"{says}, the group has {context.gpus} GPUs{per_node}")
-    return finding("INFRA_BAD_ARGS", f"{says}, the profile has {context.gpus_per_node} on a node")
+    return finding("INFRA_BAD_ARGS", f"{says}, the profile has {gpus} on a node")

@@ -199,7 +199,7 @@ class Transport:
 
         Where the platform is not known, any network but plain sockets counts.
         """
-        wanted = context.transport
+        wanted = context.hardware.transport
         if not self._networks:
             return None
         return len(
@@ -236,20 +236,19 @@ class Transport:
 
     def _fallback(self, context: ParseContext, header_nodes: set[str]) -> list[Finding]:
         spans_nodes = max(len(header_nodes), len(self.hosts), len(context.nodes)) > 1
-        used = self._networks
+        used, expected = self._networks, context.hardware.transport
         if not spans_nodes or not used:
             return []
-        expected = ", ".join(context.transport)
         if SOCKET in used:
             proof = list(used[SOCKET].values())
-            if context.transport and any(_same(SOCKET, name) for name in context.transport):
+            if any(_same(SOCKET, name) for name in expected):
                 return []
-            known = bool(context.transport or self._hint)
-            instead = f" instead of {expected}" if expected else ""
+            known = bool(expected or self._hint)
+            instead = f" instead of {', '.join(expected)}" if expected else ""
             message = f"traffic between nodes ran over plain sockets{instead}"
             if not known:
                 message += "; the output does not tell whether the nodes have a fabric"
-            elif self._hint and not context.transport:
+            elif self._hint and not expected:
                 proof.append(self._hint)
                 message += " although a fabric is there"
             # not every rank logs; where no other network is named, all nodes spoke over sockets
@@ -269,12 +268,12 @@ class Transport:
         others = {
             name: hosts
             for name, hosts in used.items()
-            if context.transport and not any(_same(name, wanted) for wanted in context.transport)
+            if expected and not any(_same(name, wanted) for wanted in expected)
         }
         return [
             finding(
                 "NCCL_TRANSPORT_FALLBACK",
-                f"traffic ran over {name}, the platform's network is {expected}",
+                f"traffic ran over {name}, the platform's network is {', '.join(expected)}",
                 effect=Effect.WARN,
                 entities=_nodes(hosts),
                 proof=hosts.values(),
@@ -284,7 +283,7 @@ class Transport:
         ]
 
     def _nic_missing(self, context: ParseContext) -> list[Finding]:
-        wanted = context.nics_per_node
+        wanted = context.hardware.nics_per_node
         if not wanted:
             return []
         short = {host: seen for host, seen in self._nics.items() if seen[0] < wanted}

@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from catalog.hardware.hardware import Hardware
 from steps.parse.api import Line, ParseContext, Part, Scanner
 from steps.parse.dcgm import KINDS, DcgmTextScanner, NvbandwidthTextScanner, NvidiaSmiScanner
 
@@ -62,11 +63,18 @@ def read_file(name: str, context: ParseContext) -> Part:
     return part
 
 
+def context(**known: Any) -> ParseContext:
+    """Build what is known of a run; what is of the hardware goes there."""
+    names = ("gpus_per_node", "nvlink", "mnnvl")
+    hardware = Hardware(**{name: known.pop(name) for name in names if name in known})
+    return ParseContext(**known, hardware=hardware)
+
+
 @pytest.fixture
 def read() -> Read:
     """Read a fixture: ``read(name, diag_level=4, …)``."""
 
     def read_it(name: str, **known: object) -> Part:
-        return read_file(name, ParseContext(**known))  # type: ignore[arg-type]
+        return read_file(name, context(**known))
 
     return read_it

@@ -10,10 +10,11 @@ import pytest
 from catalog.facts import dcgm
 from catalog.facts.dcgm import Reading
 from catalog.facts.reasons import Effect, reason
+from catalog.hardware.hardware import Hardware
 from steps.documents import Completeness, DiagnosticRow
 from steps.parse.api import ParseContext, Part
 from steps.parse.dcgm import DcgmTextScanner, words
-from tests.parse.dcgm.conftest import FIXTURES, Read, read_json, read_text, scan
+from tests.parse.dcgm.conftest import FIXTURES, Read, context, read_json, read_text, scan
 
 
 def figures(part: Part) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def one_test(name: str, result: dict[str, Any], warnings: object = None) -> dict
 
 
 def effects(data: object, **known: Any) -> list[tuple[str, Effect]]:
-    part = read_json(data, "", "diag.json", ParseContext(**known))
+    part = read_json(data, "", "diag.json", context(**known))
     assert part is not None
     return [(f.code, f.effect) for f in part.findings if f.code != "DCGM_RESULT_MISSING"]
 
@@ -321,7 +322,9 @@ def test_a_cut_off_document_blames_nobody_for_what_is_lost() -> None:
     for category in data["DCGM Diagnostic"]["test_categories"]:
         for test in category["tests"]:
             del test["results"][3:]
-    part = read_json(data, text[: len(text) // 2], "x.json", ParseContext(gpus_per_node=8))
+    part = read_json(
+        data, text[: len(text) // 2], "x.json", ParseContext(hardware=Hardware(gpus_per_node=8))
+    )
     assert part
     assert part.completeness is Completeness.CUT_OFF
     assert [(f.code, f.effect) for f in part.findings] == [("LOG_TRUNCATED", Effect.INCONCLUSIVE)]

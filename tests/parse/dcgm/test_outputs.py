@@ -71,7 +71,7 @@ CASES: list[tuple[str, dict[str, Any], Completeness | None, list[str]]] = [
     ("v4-imex.json", EIGHT, COMPLETE, ["note DCGM_CONFIG @ GPU 3"]),
     (
         "v4-imex.json",
-        {**EIGHT, "multi_node_nvlink": True},
+        {**EIGHT, "mnnvl": True},
         COMPLETE,
         ["fail DCGM_FAIL_SOFTWARE/122 @ GPU 3"],
     ),
@@ -264,7 +264,7 @@ CASES: list[tuple[str, dict[str, Any], Completeness | None, list[str]]] = [
     ("condition-imex.txt", {}, None, ["note DCGM_CONFIG @ GPU 2"]),
     (
         "condition-imex.txt",
-        {"multi_node_nvlink": True},
+        {"mnnvl": True},
         None,
         ["fail DCGM_FAIL_GPUNVLINKWATCH/122 @ GPU 2"],
     ),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.facts.reasons import Effect
+from catalog.hardware.hardware import Hardware
 from steps.documents import Completeness
 from steps.parse.api import ParseContext, Part
 from tests.parse.dcgm.conftest import FIXTURES, read_json, read_text
@@ -68,9 +69,13 @@ ROOTS = st.sampled_from(
 )
 CONTEXTS = st.builds(
     ParseContext,
-    gpus_per_node=st.none() | st.integers(1, 8),
+    hardware=st.builds(
+        Hardware,
+        gpus_per_node=st.none() | st.integers(1, 8),
+        nvlink=st.none() | st.booleans(),
+        mnnvl=st.none() | st.booleans(),
+    ),
     diag_level=st.none() | st.integers(1, 4),
-    nvlink=st.none() | st.booleans(),
     exit_code=st.none() | st.sampled_from([0, 1, 205, 226]),
 )
 
@@ -165,7 +170,7 @@ TEXTS = sorted(path.name for path in FIXTURES.glob("text-*.txt"))
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_table_cut_anywhere_is_not_complete_and_blames_no_one_new(name: str) -> None:
     text = (FIXTURES / name).read_text(encoding="utf-8")
-    context = ParseContext(gpus_per_node=8)
+    context = ParseContext(hardware=Hardware(gpus_per_node=8))
     whole = read_text(text, context)
     # the closing border is the last line; what is cut from it alone changes nothing that was said
     for end in range(0, text.rstrip("\n").rfind("\n"), 7):
@@ -196,7 +201,7 @@ def test_a_table_cut_anywhere_is_not_complete_and_blames_no_one_new(name: str) -
     )
 )
 def test_no_text_crashes(lines: list[str]) -> None:
-    read_text("\n".join(lines), ParseContext(tool="dcgm", gpus_per_node=4))
+    read_text("\n".join(lines), ParseContext(tool="dcgm", hardware=Hardware(gpus_per_node=4)))
 
 
 def test_the_order_of_results_does_not_matter() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from catalog.facts.reasons import Effect, reason
 from catalog.facts.tools import output_kind
 from catalog.facts.xids import XidClass, all_xids, find_xid
+from catalog.hardware.hardware import Hardware
 from steps.parse.api import ParseContext
 from steps.parse.kernel import KernelScanner
 from tests.feeding import said, scan, show
@@ -272,7 +273,7 @@ def test_flap_tells_first_and_last_time() -> None:
 
 def test_node_comes_from_the_rank_where_no_host_is_told() -> None:
     text = "[1,9]<stderr>: NVRM: Xid (PCI:0000:18:00): 79, pid=0, GPU has fallen off the bus.\n"
-    context = ParseContext(nodes=("n-1", "n-2"), gpus_per_node=8)
+    context = ParseContext(nodes=("n-1", "n-2"), hardware=Hardware(gpus_per_node=8))
     assert scan(KernelScanner, text, context).findings[0].entities[0].node == "n-2"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.facts.reasons import Effect, reason
 from catalog.facts.tools import output_kind
+from catalog.hardware.hardware import Hardware
 from steps.documents import TrainingStep
 from steps.parse.api import ParseContext
 from steps.parse.reader import parse_bytes
@@ -26,7 +27,10 @@ from tests.parse.training.logs import (
 )
 
 _NODES = ParseContext(
-    gpus=8, gpus_per_node=4, nodes=("n-0", "n-1"), rank_nodes={r: f"n-{r // 4}" for r in range(8)}
+    gpus=8,
+    nodes=("n-0", "n-1"),
+    rank_nodes={r: f"n-{r // 4}" for r in range(8)},
+    hardware=Hardware(gpus_per_node=4),
 )
 _NONE = ParseContext()
 

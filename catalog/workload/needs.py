@@ -22,27 +22,19 @@ UNKNOWN_GPUS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What the nodes of a cohort have in common, as far as it is known.
+class Seen:
+    """What most nodes of a cohort offer, as far as they tell.
 
     Attributes:
-        platform: as detected, or of the stated profile.
-        instance_type: as labelled.
-        architecture: GPU architecture.
-        gpus: whole GPUs that most nodes have.
-        allocatable: what most nodes allocate, by extended resource or DRA driver; huge pages in
-            bytes; empty where the nodes do not tell.
+        gpus: whole GPUs.
+        allocatable: by extended resource or DRA driver; huge pages in bytes; None where the nodes
+            do not tell.
         networks: pod networks of GKE that all nodes have, in the order of their interfaces.
-        software: versions of node software by name, for example ``tcpxo``.
     """
 
-    platform: str
-    instance_type: str | None
-    architecture: str
     gpus: int | None = None
     allocatable: Mapping[str, int] | None = None
     networks: tuple[str, ...] = ()
-    software: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +79,7 @@ def needs_of(
     entry: Entry,
     options: Mapping[str, Setting],
     profile: LoadedProfile | None,
-    machine: Machine,
+    seen: Seen,
     scale: str,
 ) -> Needs:
     """Work out what one node must offer for a category.
@@ -96,7 +88,7 @@ def needs_of(
     fewer is short of something. An architecture has none, so there the nodes decide and the
     profile only fills in.
     """
-    gpus = _gpus(options, profile, machine)
+    gpus = _gpus(options, profile, seen)
     stated = _given(options, "mlnxPerNode")
     inside = not _leaves_node(entry, scale)
     # Pods of GKE are attached to their networks also where no traffic takes them: the network
@@ -117,10 +109,10 @@ def needs_of(
     )
     if stated is not None and stated.value == 0:
         return _nothing(gpus, Setting(value=None, origin=stated.origin))
-    return replace(_by_way(gpus, wanted, machine), inside=inside)
+    return replace(_by_way(gpus, wanted, seen), inside=inside)
 
 
-def _by_way(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
+def _by_way(gpus: Setting, wanted: _Wanted, seen: Seen) -> Needs:
     """Choose the way in which the devices are handed to the pods."""
     if wanted.count is None and wanted.name is None and wanted.nics.count == 0:
         return _nothing(gpus, Setting(value=None, origin=wanted.origin))
@@ -128,29 +120,27 @@ def _by_way(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
         none = Setting(value=None, origin=wanted.access.origin)
         return Needs(gpus, _devices(wanted, None), none, {})
     if wanted.name is None and wanted.nics.networks:
-        return _networks(gpus, wanted, machine)
+        return _networks(gpus, wanted, seen)
     if wanted.name is None and wanted.nics.device_class:
-        seen = (machine.allocatable or {}).get(wanted.nics.device_class)
+        told = (seen.allocatable or {}).get(wanted.nics.device_class)
         none = Setting(value=None, origin=wanted.origin)
         devices = _devices(wanted, None)
-        claims = {wanted.nics.device_class: int(devices.value)} if seen else {}
+        claims = {wanted.nics.device_class: int(devices.value)} if told else {}
         return Needs(gpus, devices, none, {}, claims=claims)
-    return _requested(gpus, wanted, machine)
+    return _requested(gpus, wanted, seen)
 
 
-def _gpus(
-    options: Mapping[str, Setting], profile: LoadedProfile | None, machine: Machine
-) -> Setting:
+def _gpus(options: Mapping[str, Setting], profile: LoadedProfile | None, seen: Seen) -> Setting:
     if profile is not None and profile.profile.gpus is not None:
         gpus = Setting(value=profile.profile.gpus, origin=profile.origin_of("gpus"))
-        if machine.gpus and _plausible(profile.profile, machine.gpus):
-            gpus = override(gpus, machine.gpus, _nodes_origin(GPU))
-    elif machine.gpus:
-        gpus = Setting(value=machine.gpus, origin=_nodes_origin(GPU))
+        if seen.gpus and _plausible(profile.profile, seen.gpus):
+            gpus = override(gpus, seen.gpus, _nodes_origin(GPU))
+    elif seen.gpus:
+        gpus = Setting(value=seen.gpus, origin=_nodes_origin(GPU))
     else:
         origin = Origin(
             rule="default for an unknown GPU",
-            file="catalog/workload/machine.py",
+            file="catalog/workload/needs.py",
             source="NVIDIA/cluster-readiness-engine gpu defaults",
         )
         gpus = Setting(value=UNKNOWN_GPUS, origin=origin)
@@ -195,17 +185,17 @@ def _devices(wanted: _Wanted, seen: int | None) -> Setting:
     return count
 
 
-def _networks(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
+def _networks(gpus: Setting, wanted: _Wanted, seen: Seen) -> Needs:
     """Attach pod networks, those found on the nodes if their number is right."""
     ours = wanted.nics.networks
     names = [item.network for item in ours]
     notes: tuple[str, ...] = ()
-    if len(machine.networks) == len(ours):
-        names = list(machine.networks)
-    elif machine.networks:
+    if len(seen.networks) == len(ours):
+        names = list(seen.networks)
+    elif seen.networks:
         notes = (
-            f"nodes offer {len(machine.networks)} pod networks "
-            f"({', '.join(machine.networks)}), {len(ours)} are needed; taking {', '.join(names)}",
+            f"nodes offer {len(seen.networks)} pod networks "
+            f"({', '.join(seen.networks)}), {len(ours)} are needed; taking {', '.join(names)}",
         )
     pairs = tuple((item.interface, name) for item, name in zip(ours, names, strict=True))
     requests = {GKE_NETWORK + name: 1 for name in names} if wanted.nics.network_resources else {}
@@ -213,9 +203,9 @@ def _networks(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
     return Needs(gpus, _devices(wanted, None), none, requests, pairs, notes)
 
 
-def _requested(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
+def _requested(gpus: Setting, wanted: _Wanted, seen: Seen) -> Needs:
     """Request an extended resource: the stated one, the profile's, or the one that is found."""
-    seen = machine.allocatable or {}
+    offered = seen.allocatable or {}
     if wanted.name is not None:
         resource = wanted.name
         if wanted.nics.resource:
@@ -228,7 +218,7 @@ def _requested(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
         matching = (
             name
             for glob in wanted.nics.detect
-            for name, units in sorted(seen.items())
+            for name, units in sorted(offered.items())
             if units >= least and fnmatchcase(name, glob)
         )
         found = list(dict.fromkeys(matching))
@@ -244,10 +234,10 @@ def _requested(gpus: Setting, wanted: _Wanted, machine: Machine) -> Needs:
                 what = f"candidates are {', '.join(found)}"
             note = f"no network device resource is requested: {what}; state nicResourceName"
             return _nothing(gpus, Setting(value=None, origin=wanted.origin), (note,))
-    offered = seen.get(resource.value)
+    units_seen = offered.get(resource.value)
     # rdma/ib and the like may be a switch: one unit gives all devices of the node.
-    switch = offered == 1 and resource.value.startswith("rdma/")
-    devices = _devices(wanted, None if switch else offered)
+    switch = units_seen == 1 and resource.value.startswith("rdma/")
+    devices = _devices(wanted, None if switch else units_seen)
     units = devices.value
     if wanted.count is None:
         units = wanted.nics.request or (1 if switch else devices.value)
