@@ -2,6 +2,7 @@
 
 Each reads and writes documents in the record store, prints one line, and exits 0 once its document
 is written. Only ``aggregate`` exits by the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 4 INCOMPLETE.
+What it says in one line is its termination message too, which Argo shows for a step that failed.
 Bad input exits with 2, a step that finds no plan with 3; one that cannot write its document exits
 with 70 (EX_SOFTWARE), which the aggregation reports as a missing result. A run that was told to
 stop exits with 143, one that should be started on another node with 75.
@@ -11,23 +12,36 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from catalog.errors import ElsewhereError, InputError, NoPlanError, ReadinessError
-from steps.address import PREFIX, open_store
-from steps.aggregate.step import aggregate_step
+from catalog.errors import ClusterError, ElsewhereError, InputError, NoPlanError, ReadinessError
+from steps.address import open_store
+from steps.aggregate.step import aggregate_step, last_report, refuse_input
 from steps.detect.parameters import Parameters
 from steps.detect.step import detect_step
-from steps.documents import Group, Result
+from steps.documents import Report, Result
 from steps.evaluate.step import evaluate_step
 from steps.isolate.step import isolate_step
 from steps.jobs.retry import MAX_MOVES
+from steps.outputs import (
+    OUTPUTS,
+    hand_on,
+    hand_on_bytes,
+    hand_on_groups,
+    hand_on_report,
+    say_last,
+    workflow_of,
+)
 from steps.parse.step import parse_step
+from steps.report.headline import verdict_line
+from steps.report.html import render_html
 from steps.run.step import run_step, was_stopped
+from steps.store.store import slug
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -45,7 +59,8 @@ Outputs = Annotated[
 Replaced = Annotated[
     str, typer.Option(help="Replaces this part of the certification; empty keeps it.")
 ]
-OUTPUTS = Path("/tmp/outputs")  # noqa: S108  (a container's own /tmp)
+PATIENCE_SECONDS = 300.0
+_BETWEEN_SECONDS = 5.0
 
 STOPPED_EXIT = 143
 """As of a program that SIGTERM ends: for Argo the step has failed, so a retry runs it again."""
@@ -64,6 +79,9 @@ def detect(
     category: Annotated[str, typer.Option(help="Whose groups to hand on.")] = "",
     fleet: FleetFile = None,
     outputs: Outputs = OUTPUTS,
+    side_by_side: Annotated[
+        str, typer.Option(help="WorkflowTemplate that runs all its categories at once.")
+    ] = "",
     name: Replaced = "",
     stage: Replaced = "",
     scale: Replaced = "",
@@ -81,7 +99,7 @@ def detect(
     """Plan the certification, once for a workflow, and hand on the groups of a category."""
     given = Parameters(
         name=name,
-        fallback_name=store.rpartition("/")[2] if store.startswith(PREFIX) else "certification",
+        fallback_name=workflow_of(store),
         stage=stage,
         scale=scale,
         categories=categories,
@@ -95,7 +113,12 @@ def detect(
         deadline=deadline,
         parallel_categories=parallel_categories,
     )
-    plan, parallel = detect_step(open_store(store), certification, given, fleet)
+    kept = open_store(store)
+    try:
+        plan, parallel = detect_step(kept, certification, given, fleet)
+    except InputError as error:
+        refuse_input(kept, given.name or given.fallback_name, str(error))
+        raise
     groups = [
         group
         for planned in plan.categories
@@ -103,9 +126,10 @@ def detect(
         for part in planned.parts
         for group in part.groups
     ]
-    _hand_on_groups(outputs, groups)
-    _hand_on(outputs, "categories", ",".join(planned.id for planned in plan.categories))
-    _hand_on(outputs, "parallel", "true" if parallel else "false")
+    hand_on_groups(outputs, groups)
+    names = [slug(planned.id) for planned in plan.categories]
+    hand_on(outputs, "in-turn", json.dumps([side_by_side] if parallel else names))
+    hand_on(outputs, "at-once", json.dumps(names if parallel else []))
     _say(f"plan: {len(plan.targeted)} nodes, {len(plan.excluded)} excluded, {len(groups)} groups")
 
 
@@ -127,7 +151,7 @@ def run(
     kept = open_store(store)
     record = run_step(kept, category, group, fleet, here=node, may_move=starts < MAX_MOVES)
     for log in record.logs:
-        _hand_on_bytes(outputs / "logs" / Path(log.name).name, kept.get_log(log.name))
+        hand_on_bytes(outputs / "logs" / Path(log.name).name, kept.get_log(log.name))
     _say(f"{category} {group}: {record.outcome}")
     if was_stopped(record):
         raise typer.Exit(STOPPED_EXIT)
@@ -148,7 +172,7 @@ def isolate(
 ) -> None:
     """Plan the pair runs of one isolation round."""
     found = isolate_step(open_store(store), category, number)
-    _hand_on_groups(outputs, [pair.group for pair in found.pairs])
+    hand_on_groups(outputs, [pair.group for pair in found.pairs])
     _say(f"{category}: isolation round {number} has {len(found.pairs)} pairs")
 
 
@@ -156,42 +180,74 @@ def isolate(
 def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> None:
     """Judge a category."""
     verdict = evaluate_step(open_store(store), category)
-    _hand_on(outputs, "verdict", verdict.outcome.value)
-    _say(f"{category}: {verdict.outcome}")
+    line = verdict_line(verdict)
+    hand_on(outputs, "result", verdict.outcome.value)
+    hand_on(outputs, "verdict", line)
+    say_last(line)
+    _say(f"{category}: {line}")
 
 
 @app.command()
 def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
     """Write the report, print it, and exit by its result."""
-    from steps.report.text import render_text  # noqa: PLC0415  (rich is slow to import)
-
-    report, html = aggregate_step(open_store(store))
-    _hand_on(outputs, "result", report.result.value)
-    _hand_on(outputs, "report.html", html)
-    sys.stdout.write(render_text(report))
+    report, html = _patiently(lambda: aggregate_step(open_store(store)))
+    hand_on(outputs, "report.html", html)
+    hand_on_report(outputs, report, store)
+    _print(report)
     raise typer.Exit(RESULT_EXITS[report.result])
 
 
 @app.command()
-def clean(store: Store) -> None:
-    """Delete what the runs of a workflow left behind, and say whether the GPUs are free."""
+def finish(
+    store: Store,
+    status: Annotated[str, typer.Option(help="How the workflow went, in Argo's words.")],
+    outputs: Outputs = OUTPUTS,
+) -> None:
+    """End a workflow: clean up, and report where aggregate could not."""
     from steps.cluster.attempts.clean import clean_step  # noqa: PLC0415  (needs the kubernetes client)
 
-    _say(clean_step(open_store(store)))
+    kept = open_store(store)
+    trouble: ReadinessError | None = None
+    try:
+        _say(clean_step(kept))
+    except ClusterError as error:
+        # The report first: Argo tries again, and what cannot be cleaned must not cost it.
+        trouble = error
+    if status == _SUCCEEDED:
+        report, new = kept.get(Report), False
+    else:
+        report, new = last_report(kept, workflow_of(store))
+    if report is not None:
+        hand_on_report(outputs, report, store)
+        hand_on(outputs, "report.html", render_html(report))
+    if new and report is not None:
+        _print(report)
+    if trouble is not None:
+        raise trouble
 
 
-def _hand_on_groups(outputs: Path, groups: Sequence[Group]) -> None:
-    data = [{"group": group.id, "nodes": len(group.nodes)} for group in groups]
-    _hand_on(outputs, "groups", json.dumps(data, separators=(",", ":")))
+_SUCCEEDED = "Succeeded"
 
 
-def _hand_on(outputs: Path, name: str, text: str) -> None:
-    _hand_on_bytes(outputs / name, text.encode())
+_T = TypeVar("_T")
 
 
-def _hand_on_bytes(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+def _patiently(call: Callable[[], _T]) -> _T:
+    """Try again while the API server is away; Argo does not try this step again for that."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return call()
+        except ClusterError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_BETWEEN_SECONDS)
+
+
+def _print(report: Report) -> None:
+    from steps.report.text import render_text  # noqa: PLC0415  (rich is slow to import)
+
+    sys.stdout.write(render_text(report))
 
 
 def _say(text: str) -> None:
@@ -203,18 +259,19 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        sys.stderr.write(f"steps: {error}\n")
-        sys.exit(2)
+        code, told = 2, str(error)
     except NoPlanError as error:
         # No failure of the step: to try again would give the same, detect has its own retries.
-        sys.stderr.write(f"steps: {error}\n")
-        sys.exit(RESULT_EXITS[Result.INCONCLUSIVE])
+        code, told = RESULT_EXITS[Result.INCONCLUSIVE], str(error)
     except ElsewhereError as error:
-        sys.stderr.write(f"steps: {error}\n")
-        sys.exit(ELSEWHERE_EXIT)
+        code, told = ELSEWHERE_EXIT, str(error)
     except ReadinessError as error:
-        sys.stderr.write(f"steps: {error}\n")
-        sys.exit(70)
+        code, told = 70, str(error)
+    else:
+        return
+    say_last(told)
+    sys.stderr.write(f"steps: {told}\n")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from pipelines.templates.shapes import (
     arguments,
     bounds,
     display_name,
-    finish,
     metadata,
     was_tried,
 )
@@ -41,16 +40,14 @@ def category_template(entry: Entry, namespace: str, options: Options) -> Workflo
     tunables = of_entry(entry)
     description = f"{entry.description}\n\nCategory `{entry.id}`. Source: {entry.source}."
     isolates = "isolate" in entry.options
-    aggregate = steps.aggregate(options)
-    clean = steps.clean(options)
     templates: list[Container | DAG] = [
         steps.detect(options, [*flags(tunables), f"--categories={entry.id}"]),
         steps.groups(options, entry.id),
         steps.run(options, entry.id),
         steps.parse(options, entry.id),
         steps.evaluate(options, entry.id),
-        aggregate,
-        clean,
+        steps.aggregate(options),
+        steps.finish(options),
     ]
     if isolates:
         templates += [steps.pairs(options, entry.id), _isolation()]
@@ -63,9 +60,8 @@ def category_template(entry: Entry, namespace: str, options: Options) -> Workflo
         arguments=[tunable.build() for tunable in tunables],
         templates=[
             _certify(),
-            _category(isolates=isolates),
+            _category(entry, isolates=isolates),
             *templates,
-            finish(clean, aggregate),
         ],
         **bounds(entry.title, description),
     )
@@ -78,12 +74,17 @@ def _certify() -> DAG:
         tasks=[
             Task(name="detect", template="detect"),
             Task(name=CATEGORY, template=CATEGORY, depends="detect.Succeeded"),
-            Task(name="aggregate", template="aggregate", depends=any_end(CATEGORY)),
+            # Without a plan there is nothing to aggregate; the exit handler reports that.
+            Task(
+                name="aggregate",
+                template="aggregate",
+                depends=f"detect.Succeeded && {any_end(CATEGORY)}",
+            ),
         ],
     )
 
 
-def _category(*, isolates: bool) -> DAG:
+def _category(entry: Entry, *, isolates: bool) -> DAG:
     tasks: list[Task | m.DAGTask] = [
         Task(name="groups", template="groups"),
         _fan_out("run", "groups"),
@@ -100,7 +101,13 @@ def _category(*, isolates: bool) -> DAG:
         )
     last = _ISOLATION if isolates else "parse"
     tasks.append(Task(name="evaluate", template="evaluate", depends=any_end(last)))
-    return DAG(name=CATEGORY, fail_fast=False, parallelism=MAX_PODS, tasks=tasks)
+    return DAG(
+        name=CATEGORY,
+        fail_fast=False,
+        parallelism=MAX_PODS,
+        annotations=display_name(template_name(entry.id)),
+        tasks=tasks,
+    )
 
 
 def _isolation() -> DAG:

@@ -1,17 +1,20 @@
 """The WorkflowTemplate of a whole certification: detect, the categories, aggregate.
 
-There is one task for each catalog entry, one after another, guarded by whether it was asked for.
-``at-once`` is a DAG of the same tasks side by side, for those who ask for that.
+    certification  detect ─> categories ─> aggregate
+    categories     one after another what detect lists: the WorkflowTemplates of categories
+    category       all categories that were asked for, side by side
+
+Only what was asked for is in the tree of a workflow, in its order. Which template runs is chosen by
+the item of a fan-out, which Argo can do in steps: in a DAG it looks the unexpanded name up again
+once the task is over, does not find it, and calls the task an error. `categories` takes one item
+at a time; where categories are to run side by side its only item is this WorkflowTemplate itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from hera.workflows import DAG, Parameter, Task, WorkflowTemplate
+from hera.workflows import DAG, Parameter, Step, Steps, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from catalog.entries.entry import Entry, builtin_entries
 from pipelines.templates import steps
 from pipelines.templates.category import CATEGORY
 from pipelines.templates.names import (
@@ -20,11 +23,10 @@ from pipelines.templates.names import (
     input_parameter,
     output_of,
     parameter,
-    template_name,
 )
 from pipelines.templates.parameters import CATEGORIES, flags, of_certification
 from pipelines.templates.parameters import CATEGORY as ONE_CATEGORY
-from pipelines.templates.shapes import any_end, arguments, bounds, finish, metadata
+from pipelines.templates.shapes import any_end, arguments, bounds, display_name, metadata
 from pipelines.templates.steps import Options
 
 TITLE = "Cluster certification"
@@ -36,16 +38,14 @@ The step `aggregate` prints the report and fails unless the result is PASS; the 
 in a ConfigMap with the label `readiness/kind: Report`.
 """
 
-_AT_ONCE = "at-once"
+_CATEGORIES = "categories"
+_IN_TURN, _AT_ONCE = "in-turn", "at-once"
 
 
 def certification_template(namespace: str, options: Options) -> WorkflowTemplate:
     """Return the WorkflowTemplate of a certification over all catalog entries."""
-    entries = tuple(builtin_entries().values())
     tunables = of_certification()
     chosen = f"--categories={parameter(ONE_CATEGORY.name)},{parameter(CATEGORIES.name)}"
-    aggregate = steps.aggregate(options)
-    clean = steps.clean(options)
     return WorkflowTemplate(
         name=CERTIFICATION,
         namespace=namespace,
@@ -54,72 +54,70 @@ def certification_template(namespace: str, options: Options) -> WorkflowTemplate
         entrypoint=CERTIFICATION,
         arguments=[tunable.build() for tunable in tunables],
         templates=[
-            _certification(entries),
-            _at_once(entries),
-            # Without a list of categories none runs, and the aggregation finds all missing.
+            _certification(),
+            _categories(),
+            _at_once(),
+            # Without a list no category runs, and the aggregation finds all missing.
             steps.detect(
-                options, [*flags(tunables), chosen], [("categories", ""), ("parallel", "false")]
+                options,
+                [*flags(tunables), chosen, f"--side-by-side={CERTIFICATION}"],
+                [(_IN_TURN, "[]"), (_AT_ONCE, "[]")],
             ),
-            aggregate,
-            clean,
-            finish(clean, aggregate),
+            steps.aggregate(options),
+            steps.finish(options),
         ],
         **bounds(TITLE, DESCRIPTION),
     )
 
 
-def _certification(entries: Iterable[Entry]) -> DAG:
-    parallel = f"'{output_of('detect', 'parallel')}'"
-    asked = output_of("detect", "categories")
-    tasks: list[Task | m.DAGTask] = [Task(name="detect", template="detect")]
-    before = ""
-    for entry in entries:
-        # Each task hangs on detect too, not only on the one before. Past the deadline of the
-        # workflow Argo fails a task that has not begun, forgets what follows it, and then waits for
-        # ever for what it cannot reach.
-        depends = f"detect.Succeeded && {any_end(before)}" if before else "detect.Succeeded"
-        when = f"{parallel} != 'true' && {_is_in(entry, asked)}"
-        tasks.append(_category(entry, depends, when))
-        before = template_name(entry.id)
-    tasks += [
-        Task(
-            name=_AT_ONCE,
-            template=_AT_ONCE,
-            depends="detect.Succeeded",
-            when=f"{parallel} == 'true'",
-            arguments=arguments([("categories", asked)]),
-        ),
-        Task(
-            name="aggregate",
-            template="aggregate",
-            depends=f"{any_end(before)} && {any_end(_AT_ONCE)}",
-        ),
-    ]
-    return DAG(name=CERTIFICATION, fail_fast=False, tasks=tasks)
-
-
-def _at_once(entries: Iterable[Entry]) -> DAG:
-    asked = input_parameter("categories")
+def _certification() -> DAG:
+    lists = arguments([(name, output_of("detect", name)) for name in (_IN_TURN, _AT_ONCE)])
     return DAG(
-        name=_AT_ONCE,
+        name=CERTIFICATION,
         fail_fast=False,
-        inputs=[Parameter(name="categories")],
-        tasks=[_category(entry, None, _is_in(entry, asked)) for entry in entries],
+        tasks=[
+            Task(name="detect", template="detect"),
+            Task(
+                name=_CATEGORIES,
+                template=_CATEGORIES,
+                depends="detect.Succeeded",
+                arguments=lists,
+            ),
+            # Without a plan there is nothing to aggregate; the exit handler reports that.
+            Task(
+                name="aggregate",
+                template="aggregate",
+                depends=f"detect.Succeeded && {any_end(_CATEGORIES)}",
+            ),
+        ],
     )
 
 
-def _category(entry: Entry, depends: str | None, when: str) -> Task:
-    return Task(
-        name=template_name(entry.id),
-        template_ref=m.TemplateRef(name=template_name(entry.id), template=CATEGORY),
-        depends=depends,
-        when=when,
+def _categories() -> Steps:
+    return Steps(
+        name=_CATEGORIES,
+        inputs=[Parameter(name=_IN_TURN), Parameter(name=_AT_ONCE)],
+        parallelism=1,
+        sub_steps=[
+            _each(input_parameter(_IN_TURN), arguments([(_AT_ONCE, input_parameter(_AT_ONCE))]))
+        ],
     )
 
 
-def _is_in(entry: Entry, categories: str) -> str:
-    """Return the condition that an entry is in a list.
+def _at_once() -> Steps:
+    return Steps(
+        name=CATEGORY,
+        inputs=[Parameter(name=_AT_ONCE)],
+        annotations=display_name(_AT_ONCE),
+        sub_steps=[_each(input_parameter(_AT_ONCE))],
+    )
 
-    Commas at both ends keep nccl-loopback apart from nccl-loopback-nvswitch.
-    """
-    return f"',{categories},' =~ ',{entry.id},'"
+
+def _each(templates: str, given: list[Parameter] | None = None) -> Step:
+    """Return a fan-out over a list of WorkflowTemplates; one that fails stops no other."""
+    return Step(
+        name=CATEGORY,
+        template_ref=m.TemplateRef(name="{{item}}", template=CATEGORY),
+        with_param=templates,
+        arguments=given or [],
+    )

@@ -5,6 +5,9 @@ from __future__ import annotations
 CERTIFICATION = "certification"
 """WorkflowTemplate of a whole certification."""
 
+FINISH = "finish"
+"""Template of the exit handler."""
+
 RUNNER_ACCOUNT = "readiness-runner"
 """Service account of the steps that read nodes and create pods."""
 

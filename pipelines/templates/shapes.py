@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hera.workflows import Container, Parameter, Step, Steps
+from hera.workflows import Parameter
 from hera.workflows import models as m
 
 from pipelines.templates.limits import KEEP, LONGEST, MARGIN
-from pipelines.templates.names import LABELS, STEPS_ACCOUNT, parameter
+from pipelines.templates.names import FINISH, LABELS, STEPS_ACCOUNT, parameter
 from pipelines.templates.parameters import NODE_POOL
-
-FINISH = "finish"
 
 DISPLAY_NAME = "workflows.argoproj.io/display-name"
 
@@ -33,28 +31,6 @@ def any_end(task: str) -> str:
 def was_tried(task: str) -> str:
     """Return the condition that a task ran, well or badly."""
     return " || ".join(f"{task}.{end}" for end in _ENDS[:3])
-
-
-def finish(clean: Container, aggregate: Container) -> Steps:
-    """Return the exit handler: clean, then report if the workflow could not.
-
-    Steps and not a DAG: Argo fails a DAG at once when the workflow is being stopped, and would not
-    wait for the exit handler's tasks.
-    """
-    always = m.ContinueOn(failed=True, error=True)
-    return Steps(
-        name=FINISH,
-        sub_steps=[
-            Step(name="clean", template=clean.name, continue_on=always),
-            Step(
-                name="report",
-                template=aggregate.name,
-                when="{{workflow.status}} != Succeeded",
-                # The workflow's phase is known by now; a report that says FAIL is no new failure.
-                continue_on=always,
-            ),
-        ],
-    )
 
 
 def display_name(name: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from hera.workflows import models as m
 
 from pipelines.templates.images import STEPS_IMAGE
 from pipelines.templates.names import (
+    FINISH,
     LABELS,
     RUNNER_ACCOUNT,
     STEPS_ACCOUNT,
@@ -39,6 +40,17 @@ USER = 65532
 """User and group of the steps image (`containers/steps/Containerfile`)."""
 
 NO_GROUPS = "[]"
+
+REPORT_OUTPUTS = {
+    "result": "INCONCLUSIVE",
+    "verdict": "",
+    "ready": "0",
+    "failed": "0",
+    "not-proven": "0",
+    "excluded": "0",
+    "report": "",
+}
+"""Output parameters of the steps that report, with what they are when the step wrote none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,28 +160,51 @@ def evaluate(options: Options, category: str) -> Container:
         options,
         "evaluate",
         [f"--category={category}"],
-        outputs=[_output("verdict", "INCONCLUSIVE")],
+        outputs=[_output("result", "INCONCLUSIVE"), _output("verdict", "")],
         memory_limit="2Gi",
         retry=_unless_exit("2"),
     )
 
 
 def aggregate(options: Options) -> Container:
-    """Write the report and exit by its result; the only step whose exit code is a verdict."""
+    """Write the report and exit by its result; the only step whose exit code is a verdict.
+
+    With an expression Argo would show that instead of the verdict as the message of the step, so
+    only what Argo calls an error is tried again (a pod that was deleted, a node that was lost); the
+    step itself is patient with an API server that is away, and the exit handler reports at last.
+    """
     return _container(
         options,
         "aggregate",
         [],
-        outputs=[_output("result", "INCOMPLETE")],
+        outputs=_of_report(),
         artifacts=[_artifact("report", "report.html")] if options.artifacts else [],
         memory_limit="2Gi",
-        retry=_unless_exit("1", "2", "3", "4"),
+        retry=RetryStrategy(limit=2, retry_policy="OnError", backoff=_backoff()),
     )
 
 
-def clean(options: Options) -> Container:
-    """Delete what runs left behind and check that the GPUs are free."""
-    return _container(options, "clean", [], account=RUNNER_ACCOUNT, retry=_unless_exit("2"))
+def finish(options: Options) -> Container:
+    """Delete what runs left behind, check that the GPUs are free, and report what has no report.
+
+    One pod, since it comes after every workflow; it is the exit handler of all.
+    """
+    return _container(
+        options,
+        "finish",
+        ["--status={{workflow.status}}"],
+        name=FINISH,
+        account=RUNNER_ACCOUNT,
+        outputs=_of_report(),
+        artifacts=[_artifact("report", "report.html")] if options.artifacts else [],
+        memory_limit="2Gi",
+        retry=_unless_exit("2"),
+    )
+
+
+def _of_report() -> list[Parameter]:
+    """Return what a report says in short; by their global names the whole workflow shows it."""
+    return [_output(name, default, share=True) for name, default in REPORT_OUTPUTS.items()]
 
 
 def _container(
@@ -241,10 +276,10 @@ def _downward(name: str, path: str) -> m.EnvVar:
     return m.EnvVar(name=name, value_from=source)
 
 
-def _output(name: str, default: str) -> Parameter:
+def _output(name: str, default: str, *, share: bool = False) -> Parameter:
     # Without a default a missing file makes the node an error instead of a missing result.
     source = m.ValueFrom(path=f"{OUTPUTS}/{name}", default=default)
-    return Parameter(name=name, value_from=source)
+    return Parameter(name=name, value_from=source, global_name=name if share else None)
 
 
 def _artifact(name: str, file: str) -> Artifact:
@@ -267,8 +302,12 @@ def _unless_exit(*codes: str) -> RetryStrategy:
         limit=2,
         retry_policy="Always",
         expression=f"lastRetry.exitCode not in [{listed}]",
-        backoff=m.Backoff(duration="5s", factor=2),
+        backoff=_backoff(),
     )
+
+
+def _backoff() -> m.Backoff:
+    return m.Backoff(duration="5s", factor=2)
 
 
 _GPU_LABELS = (

@@ -45,7 +45,7 @@ def make_report(
     for item in plan.excluded:
         excluded.setdefault(item.node, []).append(item)
     nodes = tuple(_node(name, plan, judged[name], excluded[name]) for name in plan.targeted)
-    tested = [node for node in nodes if node.status is not NodeStatus.EXCLUDED]
+    excluded_nodes = sum(node.status is NodeStatus.EXCLUDED for node in nodes)
     result = _result(plan, categories, nodes)
     return Report(
         certification=plan.certification,
@@ -60,8 +60,8 @@ def make_report(
         gpu=", ".join(sorted({c.hardware.gpu for c in plan.cohorts})) or "unknown",
         coverage=Coverage(
             targeted=len(plan.targeted),
-            tested=len(tested),
-            excluded=len(nodes) - len(tested),
+            tested=len(_tested(categories)),
+            excluded=excluded_nodes,
         ),
         cohorts=plan.cohorts,
         nodes=nodes,
@@ -71,6 +71,47 @@ def make_report(
         versions=_versions(records),
         bounds=plan.bounds,
     )
+
+
+def report_without_plan(certification: str, code: str, message: str) -> Report:
+    """Return the report of a certification that came to no plan, so that nothing was tested.
+
+    Args:
+        certification: its name, or that of its workflow.
+        code: reason code of why there is no plan.
+        message: the same in words.
+    """
+    return Report(
+        certification=certification,
+        stage="unknown",
+        result=Result.INCONCLUSIVE,
+        source="cluster",
+        product_version=metadata.version("readiness"),
+        platform="unknown",
+        gpu="unknown",
+        coverage=Coverage(targeted=0, tested=0, excluded=0),
+        nodes=(),
+        categories=(),
+        problems=((code, message),),
+    )
+
+
+def _tested(categories: Sequence[CategoryReport]) -> set[str]:
+    """Return the nodes of which a result arrived: their own, or figures of their group."""
+    own = {
+        node.node
+        for category in categories
+        for node in category.nodes
+        if node.outcome is not Outcome.INCONCLUSIVE
+    }
+    measured = {
+        node
+        for category in categories
+        for verdict in category.groups
+        if verdict.figures
+        for node in verdict.group.nodes
+    }
+    return own | measured
 
 
 def planned_nodes(planned: PlannedCategory) -> tuple[str, ...]:

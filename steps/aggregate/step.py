@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from catalog.errors import RecordError
-from steps.aggregate.core import make_report
-from steps.documents import Report, RunRecord, Verdict
+from steps.aggregate.core import make_report, report_without_plan
+from steps.documents import Plan, Report, RunRecord, Verdict
 from steps.report.html import render_html
 from steps.report.junit import render_junit
 from steps.store.runs import require_plan
@@ -19,7 +19,45 @@ def aggregate_step(store: RecordStore) -> tuple[Report, str]:
     Returns:
         The report, and the same as HTML.
     """
-    plan = require_plan(store)
+    report = _made(store, require_plan(store))
+    return report, _keep(store, report)
+
+
+def last_report(store: RecordStore, name: str) -> tuple[Report, bool]:
+    """Return the report of a workflow that is over without success, and whether it is new.
+
+    The report that is there stands if it says what the store holds: then aggregate has written it,
+    or detect where the input was wrong.
+
+    Args:
+        store: the store of the workflow.
+        name: of the certification, where neither plan nor report say it.
+    """
+    known, plan = store.get(Report), store.get(Plan)
+    if plan is None:
+        report = known or report_without_plan(name, "PLAN_MISSING", "detect has not made one")
+    else:
+        report = _made(store, plan)
+    if report == known:
+        return report, False
+    _keep(store, report)
+    return report, True
+
+
+def refuse_input(store: RecordStore, name: str, message: str) -> Report:
+    """Write the report of a certification whose input is wrong.
+
+    Args:
+        store: the store of the workflow.
+        name: of the certification.
+        message: what is wrong, where, and what would be right.
+    """
+    report = report_without_plan(name, "INVALID_INPUT", message)
+    _keep(store, report)
+    return report
+
+
+def _made(store: RecordStore, plan: Plan) -> Report:
     verdicts: dict[str, Verdict] = {}
     records: list[RunRecord] = []
     for planned in plan.categories:
@@ -30,9 +68,13 @@ def aggregate_step(store: RecordStore) -> tuple[Report, str]:
         # They only add times and versions, so a damaged one must not cost the verdict.
         with suppress(RecordError):
             records += store.list(RunRecord, planned.id)
-    report = make_report(plan, verdicts, records)
+    return make_report(plan, verdicts, records)
+
+
+def _keep(store: RecordStore, report: Report) -> str:
+    """Write a report with its other faces; return it as HTML."""
     store.put(report)
     html = render_html(report)
     store.put_text("report.html", html)
     store.put_text("report.xml", render_junit(report))
-    return report, html
+    return html

@@ -9,6 +9,7 @@ from catalog.bars.bar_file import KIND as BARS
 from catalog.certification import Certification, parse_certification
 from catalog.hardware.profile_model import KIND as PROFILES
 from catalog.reading.source import Source
+from steps.detect.checks import check_certification
 from steps.detect.core import make_plan
 from steps.detect.parameters import Parameters, documents_in, with_parameters
 from steps.documents import Plan
@@ -70,6 +71,8 @@ def detect_step(
     certification = parse_certification(source)
     beside = documents_in(text)
     profiles, bars = beside.get(PROFILES, []), beside.get(BARS, [])
+    # Wrong input is found out before anybody has to answer.
+    check_certification(certification, source, profiles, bars)
     if fleet is not None:
         plan = plan_for(certification, load_fleet(fleet), text=source, profiles=profiles, bars=bars)
     else:

@@ -171,10 +171,8 @@ def result_sentence(report: Report) -> str:
             return f"{failed} of {nodes} failed"
         case Result.FAIL:
             return "a category failed, and no single node is proven the cause"
-        case Result.INCONCLUSIVE if open_:
-            return f"nothing is proven bad, but {open_} of {nodes} {_are(open_)} not proven good"
         case Result.INCONCLUSIVE:
-            return "nothing is proven bad, but not everything is proven good"
+            return _nothing_bad(report, open_)
         case Result.INCOMPLETE:
             left = report.coverage.targeted - report.coverage.tested
             partly = _in_part(report)
@@ -182,6 +180,15 @@ def result_sentence(report: Report) -> str:
             if partly:
                 gaps.append(f"{partly} of {nodes} {_are(partly)} not covered by every category")
             return f"what was tested is ready, but {' and '.join(gaps)}"
+
+
+def _nothing_bad(report: Report, open_: int) -> str:
+    if not report.categories:
+        return "nothing was tested"
+    if open_:
+        of = count(len(report.nodes), "node")
+        return f"nothing is proven bad, but {open_} of {of} {_are(open_)} not proven good"
+    return "nothing is proven bad, but not everything is proven good"
 
 
 def _in_part(report: Report) -> int:

@@ -12,8 +12,8 @@ import pytest
 
 from catalog.certification import load_certification
 from pipelines.local import certify
-from steps.aggregate.step import aggregate_step
-from steps.documents import Result
+from steps.aggregate.step import aggregate_step, last_report
+from steps.documents import NodeStatus, Report, Result, Verdict
 from steps.fleets.fleet import load_fleet
 from steps.isolate.core import MAX_ROUNDS
 from steps.store.store import DirectoryStore
@@ -96,6 +96,13 @@ def test_programs_give_the_report_of_the_local_runner(tmp_path: Path) -> None:
     names = [category.id for category in loaded.spec.categories]
     code = run_dag(tmp_path / "dag", tmp_path / "outputs", certification, fleet, names)
     assert code == {Result.PASS: 0, Result.FAIL: 1}[local.result]
+    line = (tmp_path / "outputs" / "verdict").read_text("utf-8")
+    assert line.startswith(f"{local.result}: ")
+    assert (tmp_path / "outputs" / "result").read_text("utf-8") == local.result
+    numbers = [int((tmp_path / "outputs" / n).read_text("utf-8")) for n in ("ready", "failed")]
+    assert numbers == [
+        [n.status for n in local.nodes].count(s) for s in (NodeStatus.READY, NodeStatus.FAILED)
+    ]
     mine = without_times(tmp_path / "local" / "report.json")
     theirs = without_times(tmp_path / "dag" / "report.json")
     assert theirs == mine
@@ -113,6 +120,55 @@ def test_verdict_outlives_a_run_record_that_is_damaged(tmp_path: Path) -> None:
     assert after.started is None, "times and versions are what the records tell"
 
 
+def test_report_stands_unless_the_store_says_something_else(tmp_path: Path) -> None:
+    """The exit handler reports once, and anew after a retry that died before aggregate."""
+    certification = EXAMPLES / "recorded" / "certification.yaml"
+    loaded, source = load_certification(certification)
+    fleet, store = load_fleet(EXAMPLES / "recorded" / "fleet.yaml"), DirectoryStore(tmp_path)
+    certify(loaded, fleet, store, text=source)
+    assert last_report(store, "x")[1] is False
+    (tmp_path / "report.json").unlink()
+    assert last_report(store, "x")[1] is True
+    assert last_report(store, "x")[1] is False
+    category = loaded.spec.categories[0].id
+    verdict = store.get(Verdict, category)
+    assert verdict is not None
+    (tmp_path / "verdicts" / f"{category.replace('/', '-')}.json").unlink()
+    report, new = last_report(store, "x")
+    assert new
+    assert report == store.get(Report)
+    store.put(verdict, category)
+    assert last_report(store, "x")[1] is True
+
+
+def test_no_plan_is_reported_once_too(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    report, new = last_report(store, "nightly")
+    assert (report.certification, report.result, new) == ("nightly", "INCONCLUSIVE", True)
+    assert report.problems == (("PLAN_MISSING", "detect has not made one"),)
+    assert last_report(store, "nightly") == (report, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("spec: {stage: nonsense, categories: [{domain: training}]}", "certification:1: spec."),
+        ("metadata: {name: a}\nspec:\n  categories:\n    - {domain: x, variant: y}\n", ":4: "),
+        ("a: [", "certification:"),
+    ],
+)
+def test_wrong_input_leaves_a_report_that_says_where(tmp_path: Path, text: str, says: str) -> None:
+    done = step("detect", store=tmp_path, certification=text)
+    assert done.returncode == 2
+    report = DirectoryStore(tmp_path).get(Report)
+    assert report is not None
+    [(code, message)] = report.problems
+    assert code == "INVALID_INPUT"
+    assert says in message
+    assert message == done.stderr.strip().removeprefix("steps: ")
+    assert last_report(DirectoryStore(tmp_path), "x") == (report, False)
+
+
 def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:
     text = (EXAMPLES / "certification.yaml").read_text("utf-8")
     done = step(
@@ -125,6 +181,8 @@ def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert len(report["nodes"]) == 8
     assert {node["status"] for node in report["nodes"]} == {"not-proven"}
+    assert report["coverage"] == {"targeted": 8, "tested": 0, "excluded": 0}
+    assert "tested 0 of 8 nodes, 8 planned but not tested" in done.stdout
     assert {reason["code"] for node in report["nodes"] for reason in node["reasons"]} == {
         "RESULT_MISSING"
     }
@@ -141,7 +199,10 @@ def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:
 def test_step_that_cannot_work_says_so_in_one_line(
     tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    done = step(*arguments, store=tmp_path)
+    done = step(
+        *arguments,
+        store=tmp_path,
+    )
     assert done.returncode == code
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1

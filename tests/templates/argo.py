@@ -77,10 +77,13 @@ def arguments(workflow: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def called(template: Template, everything: list[Template]) -> list[Template]:
     """Return the templates that the tasks and steps of a template call."""
-    names = []
+    names: list[str] = []
     for call in [*template.tasks, *(s for g in template.data.get("steps", []) for s in g)]:
         reference = call.get("templateRef")
         workflow = template.workflow["metadata"]["name"]
+        if reference and reference["name"] == "{{item}}":
+            names += [item.id for item in everything if item.data["name"] == reference["template"]]
+            continue
         names.append(
             f"{reference['name']}/{reference['template']}"
             if reference

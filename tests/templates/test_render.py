@@ -157,7 +157,7 @@ def test_artifacts_are_rendered_only_where_asked(
     spec = files["workflowtemplates/diagnostics-dcgm-level1.yaml"][0]["spec"]
     assert spec.get("artifactRepositoryRef") == reference
     kept = {t["name"] for t in spec["templates"] if t.get("outputs", {}).get("artifacts")}
-    assert kept == {"run", "aggregate"}
+    assert kept == {"run", "aggregate", "finish"}
     plain = render(Rendering())["workflowtemplates/diagnostics-dcgm-level1.yaml"][0]["spec"]
     assert "artifactRepositoryRef" not in plain
     assert not any(t.get("outputs", {}).get("artifacts") for t in plain["templates"])
