@@ -47,7 +47,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 Store = Annotated[
     str,
-    typer.Option(envvar="READINESS_STORE", help="A directory, or configmap:NAMESPACE/WORKFLOW."),
+    typer.Option(
+        envvar="READINESS_STORE", help="A directory, or configmap:NAMESPACE/WORKFLOW/UID."
+    ),
 ]
 Category = Annotated[str, typer.Option(help="Category id, for example diagnostics/dcgm-level1.")]
 FleetFile = Annotated[

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from catalog.errors import InputError, Place
 from steps.store.store import DirectoryStore, RecordStore
 
 PREFIX = "configmap:"
+_WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
 def open_store(address: str) -> RecordStore:
-    """Open a store by its address: a directory, or ``configmap:NAMESPACE/WORKFLOW``.
+    """Open a store by its address: a directory, or ``configmap:NAMESPACE/WORKFLOW/UID``.
 
     Raises:
         InputError: the address is malformed.
-        ClusterError: the cluster or the Workflow cannot be reached.
+        ClusterError: the cluster cannot be reached.
     """
     if not address.startswith(PREFIX):
         return DirectoryStore(Path(address))
-    namespace, _, workflow = address.removeprefix(PREFIX).partition("/")
-    if not namespace or not workflow:
-        hint = "write configmap:NAMESPACE/WORKFLOW"
+    parts = address.removeprefix(PREFIX).split("/")
+    # Also what Argo did not fill in: {{workflow.uid}}.
+    if len(parts) != 3 or not all(_WORD.fullmatch(part) for part in parts):
+        hint = "write configmap:NAMESPACE/WORKFLOW/UID"
         raise InputError(f"{address!r} is no record store", Place("--store"), hint)
+    namespace, workflow, uid = parts
     # Only here, so that the laptop needs no kubernetes client.
     from steps.cluster.api.client import Cluster  # noqa: PLC0415
-    from steps.cluster.api.owner import workflow_owner  # noqa: PLC0415
+    from steps.cluster.api.owner import WorkflowRun  # noqa: PLC0415
     from steps.cluster.api.store import ConfigMapStore  # noqa: PLC0415
 
-    cluster = Cluster.connect(namespace)
-    return ConfigMapStore(cluster, workflow, workflow_owner(cluster, workflow))
+    return ConfigMapStore(Cluster.connect(namespace), WorkflowRun(workflow, uid))

@@ -58,7 +58,8 @@ def register(app: typer.Typer) -> None:
         loaded, values = read_submission(certification, profiles or (), bars or (), node_pool)
         place = namespace or loaded.metadata.namespace or NAMESPACE
         cluster = _connect(place, context)
-        name = str(cluster.create(workflow(loaded, values, place))["metadata"]["name"])
+        created = cluster.create(workflow(loaded, values, place))["metadata"]
+        name, uid = str(created["name"]), str(created["uid"])
         console = stderr_console()
         if not wait:
             sys.stdout.write(f"{name}\n")
@@ -66,7 +67,7 @@ def register(app: typer.Typer) -> None:
             return
         console.print(f"{place}/{name}", markup=False)
         _follow(cluster, name, console)
-        report = _report(cluster, name)
+        report = _report(cluster, name, uid)
         sys.stdout.write(render_text(report, colour=wants_colour(), width=terminal_width()))
         raise typer.Exit(exit_of(report.result))
 
@@ -122,15 +123,16 @@ def _follow(cluster: Cluster, name: str, console: Console) -> None:
         raise
 
 
-def _report(cluster: Cluster, name: str) -> Report:
+def _report(cluster: Cluster, name: str, uid: str) -> Report:
     """Return the report of a workflow.
 
     Raises:
         ClusterError: there is none, which is no PASS.
     """
+    from steps.cluster.api.owner import WorkflowRun  # noqa: PLC0415
     from steps.cluster.api.store import ConfigMapStore  # noqa: PLC0415
 
-    report = ConfigMapStore(cluster, name).get(Report)
+    report = ConfigMapStore(cluster, WorkflowRun(name, uid)).get(Report)
     if report is None:
         raise ClusterError(
             f"{name} left no report; argo logs -n {cluster.namespace} {name} says why"

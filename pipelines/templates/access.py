@@ -25,14 +25,15 @@ _OWNER_OF_DOCUMENTS = _rule("argoproj.io", "workflows", "get")
 STEPS_RULES = (
     _REPORT_OUTPUTS,
     _OWNER_OF_DOCUMENTS,
-    _rule("", "configmaps", "get list create update"),
+    # documents are immutable: one that is written anew is deleted and created
+    _rule("", "configmaps", "get list create delete"),
 )
 
 # Pods, Jobs and what stands beside them are found by their labels and deleted: no get but of logs.
 RUNNER_RULES = (
     _REPORT_OUTPUTS,
     _OWNER_OF_DOCUMENTS,
-    _rule("", "configmaps", "get list create update delete"),
+    _rule("", "configmaps", "get list create delete"),
     # Jobs make the pods; a patch tells a gang that it is complete, a watch what became of lost pods
     _rule("", "pods", "list watch patch delete"),
     _rule("", "pods/log", "get"),

@@ -52,6 +52,9 @@ REPORT_OUTPUTS = {
 }
 """Output parameters of the steps that report, with what they are when the step wrote none."""
 
+STORE = "--store=configmap:{{workflow.namespace}}/{{workflow.name}}/{{workflow.uid}}"
+"""Documents belong to a run by its uid: names are cut when they are long, and used again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -231,7 +234,7 @@ def _container(
         image=options.image,
         image_pull_policy="IfNotPresent",
         command=["python", "-m", "steps"],
-        args=[program, "--store=configmap:{{workflow.namespace}}/{{workflow.name}}", *flags],
+        args=[program, STORE, *flags],
         env=[
             *(m.EnvVar(name=key, value=value) for key, value in (env or {}).items()),
             *(_downward(key, path) for key, path in _DOWNWARD.items()),

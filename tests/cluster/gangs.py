@@ -19,6 +19,7 @@ from catalog.hardware.hardware import Hardware
 from catalog.reading.setting import Setting
 from catalog.workload.workload import Workload
 from steps.cluster.api.client import Cluster as Api
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.launch import launch
 from steps.documents import Group, RunRecord
@@ -32,7 +33,7 @@ from tests.cluster.shell import LabError, wait_for
 ROOT = Path(__file__).parents[2]
 STANDIN = "docker.io/library/readiness-standin:test"
 ALL_REDUCE = "communication/nccl-all-reduce"
-WORKFLOW = "certify-run"
+WORKFLOW = WorkflowRun("certify-run", "of-no-workflow")
 QUICK = {
     "READINESS_SCHEDULING_DEADLINE": "120",
     "READINESS_POLL_SECONDS": "0.5",
@@ -53,9 +54,22 @@ def build_standin(lab: Lab) -> str:
     return STANDIN
 
 
-def open_store(namespace: str, workflow: str = WORKFLOW) -> ConfigMapStore:
-    """Return the record store of a workflow that need not exist."""
-    return ConfigMapStore(Api.connect(namespace), workflow)
+def open_store(namespace: str) -> ConfigMapStore:
+    """Return the record store of a workflow that does not exist."""
+    return ConfigMapStore(Api.connect(namespace), WORKFLOW, owned=False)
+
+
+def waiting_workflow(cluster: Cluster, namespace: str, name: str) -> WorkflowRun:
+    """Create a Workflow that waits for ever, to own documents."""
+    workflow = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": name},
+        "spec": {"entrypoint": "wait", "templates": [{"name": "wait", "suspend": {}}]},
+    }
+    cluster.apply(workflow, namespace=namespace)
+    found = cluster.get("workflow", name, "-n", namespace)
+    return WorkflowRun(name, str(found["metadata"]["uid"]))
 
 
 def left_over(cluster: Cluster, namespace: str, workflow: str = "") -> list[str]:

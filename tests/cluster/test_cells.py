@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.workload.resolve import for_group
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.objects.names import GroupNames
 from steps.cluster.objects.shapes import shape_of
 from tests.cluster.cluster import Cluster
@@ -26,7 +27,7 @@ def objects_of(cell: Cell) -> Iterator[dict[str, Any]]:
     for category in plan_of(cell).categories:
         for part in category.parts:
             nodes = part.groups[0].nodes
-            names = GroupNames(f"{cell.id}-wf", category.id, part.groups[0].id)
+            names = GroupNames(WorkflowRun(f"{cell.id}-wf", "u-1"), category.id, part.groups[0].id)
             workload = for_group(part.workload, len(nodes))
             made = shape_of(workload, nodes, names, None, scheduling_seconds=600)
             yield from (dict(item) for item in made.objects if item["kind"] not in NOT_SERVED)

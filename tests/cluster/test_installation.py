@@ -21,7 +21,7 @@ from steps.documents import Result
 from steps.fleets.fleet import load_fleet
 from steps.store.store import DirectoryStore
 from tests.cluster import dress
-from tests.cluster.gangs import ROOT
+from tests.cluster.gangs import ROOT, waiting_workflow
 from tests.cluster.lab import Lab
 from tests.cluster.lanes import side_by_side
 from tests.cluster.product import (
@@ -88,10 +88,12 @@ def test_recorded_outputs_give_the_same_report_as_on_a_laptop(
     loaded, source = load_certification(certification_file)
     here = certify(loaded, load_fleet(fleet), DirectoryStore(tmp_path), text=source)
     names = [category.id for category in loaded.spec.categories]
-    store = f"configmap:{product.namespace}/recorded"
+    run = waiting_workflow(lab, product.namespace, "recorded")
+    store = f"configmap:{product.namespace}/{run.name}/{run.uid}"
     code = run_dag(store, tmp_path / "outputs", certification_file, fleet, names, env=lab.env)
     assert code == {Result.PASS: 0, Result.FAIL: 1}[here.result]
     there = product.report("recorded")
+    lab.kubectl("delete", "workflow", "recorded", "-n", product.namespace)
     mine = here.to_data()
     for name in ("started", "ended"):
         mine.pop(name, None)

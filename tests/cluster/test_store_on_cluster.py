@@ -9,13 +9,15 @@ import pytest
 from catalog.errors import RecordError
 from steps.address import open_store
 from steps.cluster.api.client import Cluster as Api
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.clean import everything_of
 from steps.cluster.objects.names import GroupNames
 from steps.documents import Plan, Report, RunRecord
 from tests.builders import ALL_REDUCE, group, plan, record
 from tests.cluster.cluster import Cluster
-from tests.cluster.shell import wait_for
+from tests.cluster.gangs import waiting_workflow
+from tests.cluster.shell import LabError, wait_for
 from tests.report.samples import all_pass
 
 pytestmark = pytest.mark.cluster
@@ -28,14 +30,12 @@ WORKFLOW = "certify-store"
 def store(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> ConfigMapStore:
     """A store whose Workflow exists and waits for ever."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    workflow = {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Workflow",
-        "metadata": {"name": WORKFLOW},
-        "spec": {"entrypoint": "wait", "templates": [{"name": "wait", "suspend": {}}]},
-    }
-    cluster.apply(workflow, namespace=namespace)
-    found = open_store(f"configmap:{namespace}/{WORKFLOW}")
+    return store_of(waiting_workflow(cluster, namespace, WORKFLOW), namespace)
+
+
+def store_of(run: WorkflowRun, namespace: str) -> ConfigMapStore:
+    """Return the store of a run, as its steps open it."""
+    found = open_store(f"configmap:{namespace}/{run.name}/{run.uid}")
     assert isinstance(found, ConfigMapStore)
     return found
 
@@ -66,9 +66,16 @@ def test_damaged_document_is_noticed(
     store.put(plan([WHOLE]))
     words = ["configmaps", "-n", namespace, "-l", "readiness/kind=Plan"]
     (item,) = cluster.get(*words)["items"]
+    name = item["metadata"]["name"]
     patch = '{"binaryData": {"data": "aGVsbG8="}}'
-    cluster.kubectl("patch", "configmap", item["metadata"]["name"], "-n", namespace, "-p", patch)
-    with pytest.raises(RecordError):
+    with pytest.raises(LabError, match="immutable"):
+        cluster.kubectl("patch", "configmap", name, "-n", namespace, "-p", patch)
+    cluster.kubectl("delete", "configmap", name, "-n", namespace)
+    damaged = {**item, "binaryData": {"data": "aGVsbG8="}}
+    for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+        damaged["metadata"].pop(field, None)
+    cluster.apply(damaged, namespace=namespace)
+    with pytest.raises(RecordError, match=r"plan\.json"):
         store.get(Plan)
 
 
@@ -84,14 +91,35 @@ def test_everything_goes_with_the_workflow_but_the_report(
     wait_for("the documents to go", lambda: store.get(Plan) is None, timeout=60)
     wait_for("the records to go", lambda: not list(store.list(RunRecord, ALL_REDUCE)), timeout=60)
     # Found again without the Workflow, as somebody does who looks for the report next day.
-    later = open_store(f"configmap:{namespace}/{WORKFLOW}")
-    assert later.get(Report) == all_pass()
+    assert store_of(store.workflow, namespace).get(Report) == all_pass()
+
+
+def test_workflows_whose_names_begin_alike_have_documents_of_their_own(
+    cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So has the next workflow of the same name."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    names = [f"acceptance-h100-frankfurt-dc2-room4-rack-{number}" for number in (21, 22)]
+    stores = [store_of(waiting_workflow(cluster, namespace, name), namespace) for name in names]
+    for number, store in enumerate(stores):
+        store.put(plan([group([f"node-{number}"])]))
+    assert [store.get(Plan) for store in stores] == [
+        plan([group(["node-0"])]),
+        plan([group(["node-1"])]),
+    ]
+    stores[0].put(all_pass())
+    cluster.kubectl("delete", "workflow", names[0], "-n", namespace)
+    again = store_of(waiting_workflow(cluster, namespace, names[0]), namespace)
+    assert again.workflow.uid != stores[0].workflow.uid
+    assert again.get(Plan) is None
+    assert again.get(Report) is None
+    assert stores[0].get(Report) == all_pass()
 
 
 def test_deleting_the_workflow_takes_its_runs_along(
     store: ConfigMapStore, cluster: Cluster, namespace: str
 ) -> None:
-    names = GroupNames(WORKFLOW, ALL_REDUCE, WHOLE.id)
+    names = GroupNames(store.workflow, ALL_REDUCE, WHOLE.id)
     head = {
         "name": names.object("keys"),
         "labels": names.labels(),
@@ -99,8 +127,10 @@ def test_deleting_the_workflow_takes_its_runs_along(
     }
     api = Api.connect(namespace)
     api.create({"apiVersion": "v1", "kind": "Secret", "metadata": head})
-    assert api.find("Secret", everything_of(WORKFLOW))
+    assert api.find("Secret", everything_of(store.workflow))
     cluster.kubectl("delete", "workflow", WORKFLOW, "-n", namespace)
     wait_for(
-        "the Secret to go", lambda: not api.find("Secret", everything_of(WORKFLOW)), timeout=60
+        "the Secret to go",
+        lambda: not api.find("Secret", everything_of(store.workflow)),
+        timeout=60,
     )

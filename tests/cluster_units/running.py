@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from catalog.entries.entry import Launcher
 from catalog.hardware.hardware import Hardware
 from catalog.workload.workload import Workload
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.launch import launch
 from steps.jobs.job import Job, JobResult
@@ -20,7 +21,7 @@ HEADING = (
 )
 TABLE = b"# nThread 1\n#       size\n     8   1.0\n"
 NODES = ("gpu-a", "gpu-b")
-WORKFLOW = "certify-x7k2p"
+WORKFLOW = WorkflowRun("certify-x7k2p", "u1")
 HARDWARE = Hardware(platform="onprem", gpu="h100", gpus_per_node=8)
 Script = Callable[[FakeCluster], None]
 
@@ -49,8 +50,7 @@ def job(
 
 
 def run(cluster: FakeCluster, what: Job, deadline_seconds: float | None = None) -> JobResult:
-    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "uid": "u1"}
-    store = ConfigMapStore(cluster, WORKFLOW, owner)
+    store = ConfigMapStore(cluster, WORKFLOW)
     result = launch(store, what, deadline_seconds=deadline_seconds)
     assert set(result.logs) == {log.name for log in result.record.logs}
     return result

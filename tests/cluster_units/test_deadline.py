@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steps.cluster.api.owner import workflow_start
+from steps.cluster.api.owner import WorkflowRun, workflow_start
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.watching.patience import Deadline, Patience
 from steps.cluster.watching.trouble import is_queued
@@ -34,7 +34,12 @@ def started(ago: float = 0.0, **metadata: str) -> FakeCluster:
     cluster.put(
         {
             "kind": "Workflow",
-            "metadata": {"name": WORKFLOW, "creationTimestamp": "2020-02-03T04:05:06Z"} | metadata,
+            "metadata": {
+                "name": WORKFLOW.name,
+                "uid": WORKFLOW.uid,
+                "creationTimestamp": "2020-02-03T04:05:06Z",
+            }
+            | metadata,
             "status": {"startedAt": begun},
         }
     )
@@ -139,9 +144,10 @@ def test_clock_begins_when_the_workflow_does_not_when_it_is_submitted() -> None:
     begun = workflow_start(cluster, WORKFLOW)
     assert begun is not None
     assert 4 < (datetime.now(UTC) - begun).total_seconds() < 30
-    del cluster.objects["Workflow", WORKFLOW]["status"]
+    del cluster.objects["Workflow", WORKFLOW.name]["status"]
     assert workflow_start(cluster, WORKFLOW) == datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
-    assert workflow_start(cluster, "another") is None
+    assert workflow_start(cluster, WorkflowRun("another", WORKFLOW.uid)) is None
+    assert workflow_start(cluster, WorkflowRun(WORKFLOW.name, "u-2")) is None
 
 
 def test_run_step_takes_the_deadline_of_the_plan() -> None:

@@ -184,7 +184,11 @@ def with_workflow(c: FakeCluster) -> None:
     c.put(
         {
             "kind": "Workflow",
-            "metadata": {"name": WORKFLOW, "creationTimestamp": "2020-01-01T00:00:00Z"},
+            "metadata": {
+                "name": WORKFLOW.name,
+                "uid": WORKFLOW.uid,
+                "creationTimestamp": "2020-01-01T00:00:00Z",
+            },
             "status": {"startedAt": datetime.now(UTC).isoformat()},
         }
     )

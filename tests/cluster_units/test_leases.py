@@ -9,12 +9,15 @@ import pytest
 
 from catalog.errors import ClusterError
 from steps.cluster.api.client import Object, RefusedError
-from steps.cluster.attempts.leases import Leases, place_names
+from steps.cluster.api.owner import WorkflowRun
+from steps.cluster.attempts.leases import Leases, place_names, run_name
 from tests.cluster_units.fake import FakeCluster
+
+CERTIFY = WorkflowRun("certify", "u-1")
 
 
 def leases(cluster: FakeCluster, holder: str, duration: float = 60, outage: float = 0) -> Leases:
-    return Leases(cluster, "certify", holder, None, duration=duration, outage=outage)
+    return Leases(cluster, CERTIFY, holder, None, duration=duration, outage=outage)
 
 
 def no_wait(_: float) -> bool:
@@ -120,7 +123,7 @@ def test_run_that_waits_gives_up_on_an_api_that_refuses_or_stays_away(error: Clu
 
 def test_no_more_runs_than_places() -> None:
     cluster = FakeCluster()
-    places = place_names("certify", "diagnostics/dcgm-level1", 2)
+    places = place_names(CERTIFY, "diagnostics/dcgm-level1", 2)
     runs = [leases(cluster, f"run-{number}") for number in range(3)]
     assert runs[0].take(["a"], places, no_wait, 0.01) is None
     assert runs[1].take(["b"], places, no_wait, 0.01) is None
@@ -128,7 +131,7 @@ def test_no_more_runs_than_places() -> None:
     runs[0].release()
     again = leases(cluster, "again")
     assert again.take(["c"], places, no_wait, 0.01) is None
-    assert place_names("certify", "x", 0) == []
+    assert place_names(CERTIFY, "x", 0) == []
 
 
 def test_overlapping_groups_never_wait_for_each_other_for_ever() -> None:
@@ -159,3 +162,16 @@ def test_run_takes_over_at_once_what_its_killed_predecessor_held() -> None:
     assert again.take(["a"], [], no_wait, 0.01) is None
     longer = leases(cluster, "certify/all-reduce/full-scale-01")
     assert longer.take(["a"], [], no_wait, 0.01) is not None
+
+
+def test_run_of_a_workflow_of_the_same_name_waits_like_any_other() -> None:
+    """A workflow that was deleted and made again must not take its predecessor's GPUs."""
+    cluster = FakeCluster()
+    again = WorkflowRun(CERTIFY.name, "u-2")
+    names = [run_name(run, "diagnostics/dcgm-level1", "full-scale-0") for run in (CERTIFY, again)]
+    one = leases(cluster, names[0])
+    other = Leases(cluster, again, names[1], None, duration=60)
+    assert one.take(["a"], [], no_wait, 0.01) is None
+    assert other.take(["a"], [], no_wait, 0.01) == f"node a, which {one._holder} holds"
+    assert place_names(WorkflowRun("certify", "u-2"), "x", 1) != place_names(CERTIFY, "x", 1)
+    one.release()

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import steps.__main__ as program
 from catalog.errors import ElsewhereError
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.clean import clean_step
 from steps.cluster.attempts.leases import lease_name, run_name
@@ -37,7 +38,7 @@ BEGAN = NOW - timedelta(minutes=10)
 RUN = run_name(WORKFLOW, ALL_REDUCE, "full-scale-0")
 
 
-def hold(cluster: FakeCluster, holder: str = RUN, workflow: str = WORKFLOW) -> None:
+def hold(cluster: FakeCluster, holder: str = RUN, workflow: WorkflowRun = WORKFLOW) -> None:
     """Put the leases there that a killed step left."""
     for name in NODES:
         cluster.put(
@@ -45,7 +46,7 @@ def hold(cluster: FakeCluster, holder: str = RUN, workflow: str = WORKFLOW) -> N
                 "kind": "Lease",
                 "metadata": {
                     "name": lease_name(name),
-                    "labels": {"readiness/workflow": workflow, "readiness/lease": "run"},
+                    "labels": {**workflow.labels, "readiness/lease": "run"},
                 },
                 "spec": {
                     "holderIdentity": f"{holder}/abcd1234",
@@ -96,7 +97,7 @@ def test_node_that_booted_anew_took_its_watcher_along() -> None:
     [
         pytest.param(RUN, None, id="all-nodes-live"),
         pytest.param(RUN, BEGAN - timedelta(hours=1), id="not-ready-since-before"),
-        pytest.param(f"{WORKFLOW}/{ALL_REDUCE}/full-scale-00", NOW, id="another-group"),
+        pytest.param(run_name(WORKFLOW, ALL_REDUCE, "full-scale-00"), NOW, id="another-group"),
     ],
 )
 def test_nobody_is_blamed_for_a_step_that_was_lost_by_itself(

@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 from catalog.entries.entry import Launcher
 from catalog.reading.setting import Setting
 from catalog.workload.workload import Workload
+from steps.cluster.api.labels import label_value
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.objects.mpi import SSH_PORT, host_names
-from steps.cluster.objects.names import GroupNames, label_value
+from steps.cluster.objects.names import GroupNames
 from steps.cluster.objects.shapes import Shape, shape_of
 from tests.builders import setting, workload
 from tests.plain_yaml import to_yaml
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = GroupNames("certify-x7k2p", "communication/nccl-all-reduce", "full-scale-0")
+RUN = WorkflowRun("certify-x7k2p", "u-1")
+NAMES = GroupNames(RUN, "communication/nccl-all-reduce", "full-scale-0")
 OWNER = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "certify", "uid": "u-1"}
 NODES = ("gpu-b.example.com", "gpu-a.example.com")
 
@@ -229,7 +232,7 @@ def test_claims_domains_and_files_of_a_group_are_its_own() -> None:
     assert "apiVersion" not in domain["spec"]
     assert spec["volumes"][0]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
     assert spec["containers"][0]["resources"]["claims"] == [{"name": "gpus"}, {"name": "channel"}]
-    other = GroupNames("certify-x7k2p", "communication/nccl-all-reduce", "full-scale-1")
+    other = GroupNames(RUN, "communication/nccl-all-reduce", "full-scale-1")
     assert other.object("gpus") != claim["metadata"]["name"]
 
 
@@ -245,9 +248,11 @@ def test_source_is_taken_from_the_image_before_it_is_cloned() -> None:
     assert script.rstrip().endswith("pretrain_gpt.py --bf16")
 
 
-@given(st.text(max_size=300), st.text(max_size=300), st.integers(1, 3))
-def test_names_and_labels_are_always_legal(workflow: str, group: str, attempt: int) -> None:
-    names = GroupNames("wf", workflow, group, attempt)
+@given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300), st.integers(1, 3))
+def test_names_and_labels_are_always_legal(
+    workflow: str, category: str, group: str, attempt: int
+) -> None:
+    names = GroupNames(WorkflowRun(workflow, RUN.uid), category, group, attempt)
     for part in ("worker", "launcher", "all-reduce-azure-topo", ""):
         name = names.object(part)
         assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
@@ -265,12 +270,13 @@ def test_long_texts_that_differ_give_labels_that_differ(one: str, other: str) ->
 
 
 def test_names_differ_by_category_group_attempt_and_workflow() -> None:
-    base = ("wf", "diagnostics/dcgm-level1", "node-0", 1)
+    base = (WorkflowRun("wf", "u-1"), "diagnostics/dcgm-level1", "node-0", 1)
     others = [
-        ("wg", *base[1:]),
+        (WorkflowRun("wg", "u-1"), *base[1:]),
+        (WorkflowRun("wf", "u-2"), *base[1:]),
         (base[0], "diagnostics/dcgm-level2", *base[2:]),
         (*base[:2], "node-1", 1),
         (*base[:3], 2),
     ]
     names = {GroupNames(*parts).object("worker") for parts in (base, *others)}
-    assert len(names) == 5
+    assert len(names) == 6

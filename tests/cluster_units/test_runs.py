@@ -20,6 +20,7 @@ from tests.cluster_units.fake import FINISHED, FakeCluster, end_pod, event
 from tests.cluster_units.running import (
     NODES,
     TABLE,
+    WORKFLOW,
     Script,
     assert_nothing_left,
     job,
@@ -404,7 +405,7 @@ def test_pod_that_does_not_go_away_is_told() -> None:
 def left_over(cluster: FakeCluster) -> None:
     """Put a pod there that a killed step left."""
     labels = {
-        "readiness/workflow": "certify-x7k2p",
+        **WORKFLOW.labels,
         "readiness/category": "communication-nccl-all-reduce",
         "readiness/group": "full-scale-0",
         "readiness/role": "worker",
@@ -421,8 +422,7 @@ def left_over(cluster: FakeCluster) -> None:
 
 def test_left_overs_of_a_killed_step_are_removed_first() -> None:
     cluster = FakeCluster(*NODES)
-    owner = None
-    store = ConfigMapStore(cluster, "certify-x7k2p", owner)
+    store = ConfigMapStore(cluster, WORKFLOW, owned=False)
     cluster.before_look = when_runs("launcher", lambda c: c.end("launcher", 0))
     left_over(cluster)
     assert launch(store, job()).record.outcome is RunOutcome.COMPLETED

@@ -56,7 +56,7 @@ class FakeCluster:
 
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
         self.created.append(body)
-        return {"metadata": {"name": body["metadata"]["generateName"] + "x7k2p"}}
+        return {"metadata": {"name": body["metadata"]["generateName"] + "x7k2p", "uid": "u-1"}}
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         assert (kind, name) == ("Workflow", "two-nodes-x7k2p")
@@ -87,7 +87,8 @@ def run(
         asked.append((namespace, context))
         return cluster
 
-    def find_report(found: FakeCluster, name: str) -> Report:
+    def find_report(found: FakeCluster, name: str, uid: str) -> Report:
+        assert uid == "u-1"
         if report is None:
             raise ClusterError(f"{name} left no report")
         return report

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from catalog.errors import ClusterError
 from steps.cluster.api.client import Cluster, Object
-from steps.cluster.api.store import LABEL_WORKFLOW
+from steps.cluster.api.labels import LABEL_WORKFLOW
 
 
 @dataclass(frozen=True)

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from steps.cluster.api.client import Cluster, NotFoundError, Object
+from steps.cluster.api.labels import LABEL_UID, LABEL_WORKFLOW, label_value
+
+API_VERSION = "argoproj.io/v1alpha1"
 
 
-def workflow_owner(cluster: Cluster, workflow: str) -> Object | None:
-    """Return the owner reference to a Workflow, or None when it does not exist (any more).
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """One Workflow object. A cron or a person may use a name again, a uid never comes back.
 
-    Raises:
-        ClusterError: the API refused or did not answer.
+    Attributes:
+        name: of the Workflow.
+        uid: of the Workflow.
     """
-    found = _find(cluster, workflow)
-    if found is None:
-        return None
-    return {
-        "apiVersion": found.get("apiVersion", "argoproj.io/v1alpha1"),
-        "kind": "Workflow",
-        "name": workflow,
-        "uid": found["metadata"]["uid"],
-        "blockOwnerDeletion": False,
-    }
+
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.uid})"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of everything that belongs to it."""
+        return {LABEL_UID: self.uid, LABEL_WORKFLOW: label_value(self.name)}
+
+    @property
+    def selector(self) -> str:
+        """Return the label selector of everything that belongs to it."""
+        return f"{LABEL_UID}={self.uid}"
+
+    @property
+    def owner(self) -> Object:
+        """Return the owner reference to it."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Workflow",
+            "name": self.name,
+            "uid": self.uid,
+            "blockOwnerDeletion": False,
+        }
 
 
-def workflow_start(cluster: Cluster, workflow: str) -> datetime | None:
+def workflow_start(cluster: Cluster, workflow: WorkflowRun) -> datetime | None:
     """Return when a Workflow began to run, or None when it does not exist (any more).
 
     As for Argo's own deadline, the time that it waited for its turn in a node pool does not count.
@@ -33,15 +56,12 @@ def workflow_start(cluster: Cluster, workflow: str) -> datetime | None:
     Raises:
         ClusterError: the API refused or did not answer.
     """
-    found = _find(cluster, workflow)
-    if found is None:
+    try:
+        found = cluster.get("Workflow", workflow.name)
+    except NotFoundError:
+        return None
+    if found["metadata"].get("uid") != workflow.uid:
+        # Another one of the same name; its start says nothing of ours.
         return None
     text = (found.get("status") or {}).get("startedAt") or found["metadata"]["creationTimestamp"]
     return datetime.fromisoformat(str(text))
-
-
-def _find(cluster: Cluster, workflow: str) -> Object | None:
-    try:
-        return cluster.get("Workflow", workflow)
-    except NotFoundError:
-        return None

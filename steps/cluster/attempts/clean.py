@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from catalog.errors import ClusterError, InputError, Place, RecordError
 from steps.cluster.api.client import Cluster, NotFoundError, Object, RefusedError
-from steps.cluster.api.store import LABEL_WORKFLOW, ConfigMapStore
-from steps.cluster.attempts.leases import LABEL_LEASE, run_name
+from steps.cluster.api.labels import LABEL_GROUP, LABEL_LEASE
+from steps.cluster.api.owner import WorkflowRun
+from steps.cluster.api.store import ConfigMapStore
+from steps.cluster.attempts.leases import run_name
 from steps.cluster.attempts.lost import find_lost
 from steps.cluster.objects.companions import COMPANION_KINDS
-from steps.cluster.objects.names import LABEL_GROUP
 from steps.cluster.objects.pods import GRACE_SECONDS, gpus_of
 from steps.cluster.objects.reading import name_of, node_of
 from steps.cluster.watching.times import Times
@@ -49,9 +50,9 @@ class Left:
         return self.text
 
 
-def everything_of(workflow: str) -> str:
+def everything_of(workflow: WorkflowRun) -> str:
     """Return the selector of all that the runs of a workflow created, and no document of it."""
-    return f"{LABEL_WORKFLOW}={workflow},{LABEL_GROUP}"
+    return f"{workflow.selector},{LABEL_GROUP}"
 
 
 def remove(
@@ -162,16 +163,16 @@ def clean_step(store: RecordStore) -> str:
         ClusterError: something is still there after the waiting time.
     """
     if not isinstance(store, ConfigMapStore):
-        raise InputError("needs configmap:NAMESPACE/WORKFLOW", Place("--store"))
+        raise InputError("needs configmap:NAMESPACE/WORKFLOW/UID", Place("--store"))
     times = Times.from_environment()
-    _wait_for_run_steps(store.cluster, store.workflow, times.last_words)
+    _wait_for_run_steps(store.cluster, store.workflow.name, times.last_words)
     _write_for_lost_steps(store, times)
     left = remove(store.cluster, everything_of(store.workflow), times.cleanup)
-    for lease in store.cluster.find("Lease", f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"):
+    for lease in store.cluster.find("Lease", f"{store.workflow.selector},{LABEL_LEASE}"):
         store.cluster.delete("Lease", name_of(lease))
     if left:
         raise ClusterError(f"INFRA_CLEANUP: still there: {'; '.join(map(str, left))}")
-    return f"{store.workflow}: nothing is left of its runs, their GPUs are free"
+    return f"{store.workflow.name}: nothing is left of its runs, their GPUs are free"
 
 
 def _write_for_lost_steps(store: ConfigMapStore, times: Times) -> None:
@@ -179,7 +180,7 @@ def _write_for_lost_steps(store: ConfigMapStore, times: Times) -> None:
 
     Those that ended have given their leases back.
     """
-    of_workflow = f"{LABEL_WORKFLOW}={store.workflow},{LABEL_LEASE}"
+    of_workflow = f"{store.workflow.selector},{LABEL_LEASE}"
     holders = [
         str((lease.get("spec") or {}).get("holderIdentity")).rpartition("/")[0]
         for lease in store.cluster.find("Lease", of_workflow)

@@ -44,7 +44,7 @@ def launch(
         ClusterError: the API refused or did not answer.
     """
     if not isinstance(store, ConfigMapStore):
-        hint = "write configmap:NAMESPACE/WORKFLOW, or give a --fleet"
+        hint = "write configmap:NAMESPACE/WORKFLOW/UID, or give a --fleet"
         raise InputError("running on a cluster needs its record store", Place("--store"), hint)
     times = Times.from_environment()
     check_place(store.cluster, here, job.group.nodes)

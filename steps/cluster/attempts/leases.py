@@ -17,10 +17,9 @@ from typing import Any
 
 from catalog.errors import ClusterError
 from steps.cluster.api.client import Cluster, ConflictError, NotFoundError, Object, RefusedError
-from steps.cluster.api.store import LABEL_WORKFLOW
+from steps.cluster.api.labels import LABEL_LEASE
+from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.objects.pods import metadata
-
-LABEL_LEASE = "readiness/lease"
 
 DURATION_SECONDS = 60.0
 """A holder that was killed keeps others waiting for so long."""
@@ -34,9 +33,9 @@ def lease_name(node: str) -> str:
     return f"readiness-{node}"
 
 
-def run_name(workflow: str, category: str, group: str) -> str:
+def run_name(workflow: WorkflowRun, category: str, group: str) -> str:
     """Return what holds the leases of a group, whichever step and attempt."""
-    return f"{workflow}/{category}/{group}"
+    return f"{workflow.name}/{workflow.uid}/{category}/{group}"
 
 
 def duration_for(nodes: int) -> float:
@@ -49,8 +48,8 @@ class Leases:
 
     Args:
         cluster: where they are.
-        workflow: name of the Workflow, for the label.
-        run: what holds them, for people; two runs of the same name follow each other.
+        workflow: to which they belong.
+        run: what holds them (`run_name`); one that was killed is followed by its namesake.
         owner: owner reference; the leases go with the Workflow.
         duration: seconds without renewal after which a lease is free.
         outage: seconds for which an API that does not answer is borne while we wait.
@@ -59,7 +58,7 @@ class Leases:
     def __init__(
         self,
         cluster: Cluster,
-        workflow: str,
+        workflow: WorkflowRun,
         run: str,
         owner: Mapping[str, Any] | None,
         *,
@@ -69,7 +68,7 @@ class Leases:
         self._cluster = cluster
         self._workflow = workflow
         self._run = run
-        self._holder = f"{run}/{secrets.token_hex(4)}"
+        self._holder = f"{self._run}/{secrets.token_hex(4)}"
         self._owner = owner
         self._duration = duration
         self._held: list[str] = []
@@ -197,7 +196,7 @@ class Leases:
             return "nobody"
 
     def _lease(self, name: str) -> Object:
-        labels = {LABEL_WORKFLOW: self._workflow, LABEL_LEASE: "run"}
+        labels = {**self._workflow.labels, LABEL_LEASE: "run"}
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -211,9 +210,11 @@ class Leases:
         }
 
 
-def place_names(workflow: str, category: str, count: int) -> list[str]:
+def place_names(workflow: WorkflowRun, category: str, count: int) -> list[str]:
     """Return the names of the places of a category; empty when there is no limit."""
-    digest = hashlib.sha256(f"{workflow}\0{category}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{workflow.uid}\0{workflow.name}\0{category}".encode()).hexdigest()[
+        :12
+    ]
     return [f"readiness-place-{digest}-{number}" for number in range(count)]
 
 

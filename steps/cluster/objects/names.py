@@ -7,15 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from steps.cluster.api.store import LABEL_CATEGORY, LABEL_WORKFLOW
-from steps.store.store import slug
-
-LABEL_GROUP = "readiness/group"
-LABEL_ROLE = "readiness/role"
+from steps.cluster.api.labels import LABEL_CATEGORY, LABEL_GROUP, LABEL_ROLE, label_value
+from steps.cluster.api.owner import WorkflowRun
 
 Role = Literal["worker", "launcher"]
-
-_LONGEST = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +18,13 @@ class GroupNames:
     """Names of one attempt.
 
     Attributes:
-        workflow: name of the Workflow.
+        workflow: the run that they belong to.
         category: category id.
         group: group id, unique in the category.
         attempt: 1-based.
     """
 
-    workflow: str
+    workflow: WorkflowRun
     category: str
     group: str
     attempt: int = 1
@@ -42,7 +37,7 @@ class GroupNames:
     def labels(self, role: Role | None = None) -> dict[str, str]:
         """Return the labels of an object."""
         labels = {
-            LABEL_WORKFLOW: self.workflow,
+            **self.workflow.labels,
             LABEL_CATEGORY: label_value(self.category),
             LABEL_GROUP: label_value(self.group),
         }
@@ -53,22 +48,14 @@ class GroupNames:
 
         At most 46 characters, so that the host names of an Indexed Job's pods still fit into 63.
         """
-        key = "\0".join((self.workflow, self.category, self.group, str(self.attempt), part))
+        run, attempt = self.workflow, str(self.attempt)
+        key = "\0".join((run.uid, run.name, self.category, self.group, attempt, part))
         digest = hashlib.sha256(key.encode()).hexdigest()[:10]
         return "-".join(
             piece
-            for piece in (_word(self.workflow, 12), _word(self.group, 12), _word(part, 8), digest)
+            for piece in (_word(run.name, 12), _word(self.group, 12), _word(part, 8), digest)
             if piece
         )
-
-
-def label_value(text: str) -> str:
-    """Turn any text into a label value; long ones keep their start and get a digest."""
-    value = slug(text).strip("-._") or "x"
-    if len(value) <= _LONGEST:
-        return value
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return f"{value[: _LONGEST - 11].rstrip('-._')}-{digest}"
 
 
 def _word(text: str, length: int) -> str:

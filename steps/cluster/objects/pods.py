@@ -9,7 +9,7 @@ from catalog.reading.quantity import parse_quantity
 from catalog.reading.setting import Setting
 from catalog.workload.needs import GPU
 from catalog.workload.workload import Workload
-from steps.cluster.objects.names import LABEL_ROLE
+from steps.cluster.api.labels import LABEL_ROLE
 
 Object = dict[str, Any]
 

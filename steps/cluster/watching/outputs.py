@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.entries.entry import find_entry
 from steps.cluster.api.client import Cluster
-from steps.cluster.objects.names import LABEL_ROLE
+from steps.cluster.api.labels import LABEL_ROLE
 from steps.cluster.objects.pods import TOOL
 from steps.cluster.objects.reading import name_of, node_of
 from steps.cluster.watching.kernel_lines import KernelLines
