@@ -189,6 +189,43 @@ def test_kubelet_that_stops_in_mid_run(
     )
 
 
+def test_kubelet_that_stops_shortly_before_the_tool_ends_well(
+    standin: str,
+    store: ConfigMapStore,
+    lab: Lab,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tool is over long before Kubernetes calls the node NotReady."""
+    monkeypatch.setenv("READINESS_CLEANUP_SECONDS", "5")
+    stopped: list[str] = []
+
+    def stop() -> None:
+        words = ["pods", "-n", namespace, "-l", "readiness/role=launcher"]
+        (launcher,) = lab.get(*words)["items"]
+        (node,) = {"node-0", "node-1"} - {launcher["spec"]["nodeName"]}
+        stopped.append(node)
+        lab.stop_kubelet(node)
+
+    try:
+        with InMidRun(lab, namespace, stop):
+            record, result = run(store, job(sleeper(standin, seconds=10)))
+    finally:
+        for node in stopped:
+            lab.start_kubelet(node)
+    assert (record.outcome, record.exit_code) == (RunOutcome.HARDWARE, 0), told_by(record, result)
+    assert [(event.node, event.code) for event in record.events] == [(stopped[0], "NODE_NOT_READY")]
+    assert [failure.code for failure in record.failures] == [
+        "HardwareFailureDetected",
+        "INFRA_NOT_FREED",
+    ]
+    wait_for(
+        "the pod to go with the kubelet's return",
+        lambda: not lab.get("pods", "-n", namespace)["items"],
+        timeout=120,
+    )
+
+
 class SkippingClock:
     """The run step's clock of patience, which a test can put forward."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.errors import ClusterError
-from steps.cluster.watching.logs import BoundedLog, LogStream
+from steps.cluster.watching.logs import BoundedLog, LogStream, time_of
 from steps.cluster.watching.redaction import without_secrets
 from steps.parse.secrets import redact
 from tests.cluster_units.fake import FakeCluster
@@ -68,7 +70,7 @@ def test_stream_goes_on_behind_the_last_whole_line_after_a_break() -> None:
     found = stream(cluster)
     assert found.data() == b"".join(LINES)
     assert not found.truncated
-    assert cluster.since[:2] == ["", "2026-03-04T05:06:00Z"]
+    assert cluster.since[:2] == ["", "2026-03-04T05:05:59Z"]
 
 
 class Told(FakeCluster):
@@ -141,6 +143,71 @@ def test_lines_that_the_kubelet_rotated_away_leave_a_mark(
     texts = [text for _, text in lines]
     assert found.data() == b"".join([*texts[:upto], *missing, *texts[max(begin, upto) :]])
     assert found.truncated is mark
+
+
+class Rotated(FakeCluster):
+    """Serves a file that the kubelet rotates; each request sees a part of it, as (from, up to)."""
+
+    def __init__(self, lines: list[tuple[bytes, bytes]], plan: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self.lines, self.plan = lines, plan
+
+    def logs(self, *_: object, since: str = "", **more: object) -> Iterator[bytes]:
+        first, end = self.plan.pop(0)
+        for stamp, text in self.lines[first:end]:
+            if not since or time_of(stamp) >= datetime.fromisoformat(since):
+                yield stamp + text
+        if end < len(self.lines):
+            raise ClusterError("connection reset")
+
+
+WRITTEN = [
+    # Many within a second, alike but for the time, out of order, and with a long pause.
+    *[(f"2026-03-04T05:06:07.{number:09d}Z ".encode(), b"step\n") for number in range(3)],
+    (b"2026-03-04T05:06:08.000000009Z ", b"row 1\n"),
+    (b"2026-03-04T05:06:08.000000009Z ", b"row 2\n"),
+    (b"2026-03-04T05:06:07.999999999Z ", b"warning\n"),
+    (b"2026-03-04T05:06:09.000000000Z ", b"row 3\n"),
+    (b"2026-03-04T05:16:00.000000000Z ", b"row 4\n"),
+    (b"2026-03-04T05:16:00.000000001Z ", b"step\n"),
+]
+GAP = b"[readiness: lines of the output are missing here]\n"
+
+
+@pytest.mark.parametrize("zone", [b"Z ", b"+02:00 "], ids=["utc", "zone"])
+@pytest.mark.parametrize("beside", [False, True], ids=["one-reader", "beside-a-stream-that-hangs"])
+def test_no_line_is_taken_twice_or_lost_unsaid_wherever_the_file_is_rotated(
+    zone: bytes, *, beside: bool
+) -> None:
+    lines = [(_in_zone(stamp, zone), text) for stamp, text in WRITTEN]
+    count = len(lines)
+    for first in range(count + 1):
+        for start, second in itertools.combinations_with_replacement(range(count + 1), 2):
+            for again in range(start, count + 1):
+                plan = [(0, first), (start, max(second, start)), (again, count)]
+                found = LogStream(Rotated(lines, plan), "pod", "tool", 1 << 20)
+                found.end()
+                for _ in range(3):
+                    if beside:
+                        stale = found._begin()
+                    found.catch_up()
+                    if beside:
+                        # What a stream that was given up still brings is not taken.
+                        found._take(b"".join(lines[0]), b"\n", stale)
+                expected: list[bytes] = []
+                upto = 0
+                for begin, end in ((0, first), (start, max(second, start)), (again, count)):
+                    new = range(max(begin, upto), end)
+                    if new and upto and begin > upto - 1:
+                        expected.append(GAP)
+                    expected += [lines[number][1] for number in new]
+                    upto = max(upto, end if new else upto)
+                assert found.data() == b"".join(expected), plan
+
+
+def _in_zone(stamp: bytes, zone: bytes) -> bytes:
+    """Write a time in UTC as nodes in another zone do."""
+    return stamp if zone == b"Z " else stamp.replace(b"T05:", b"T07:")[:-2] + zone
 
 
 def test_line_that_never_ends_is_bounded_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from catalog.errors import ClusterError
 from steps.cluster.api.client import Cluster
@@ -20,6 +19,9 @@ Listener = Callable[[bytes, bytes], None]
 """Told a line without its end, and the kubelet's time of it; see `time_of`."""
 
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\S* ")
+_NONE: Counter[int] = Counter()
+_OVERLAP = timedelta(seconds=1)
+"""Lines can be written so much later than others of a later time."""
 _RETRY_SECONDS = 1.0
 _LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a line without an end, such as a progress bar of hours; what is beyond is not kept."""
@@ -71,19 +73,17 @@ class BoundedLog:
         return head + mark.encode() + tail
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where in the output a reader is.
+class _Reading:
+    """How far one reading of the output has come.
 
     Attributes:
-        number: of the next line.
-        read: how many lines it has read.
-        joined: it has met the last line that was taken before.
+        seen: how often each line has come in it, by second.
+        joined: it has come to the last line that was taken before; what follows is new.
     """
 
-    number: int
-    read: int = 0
-    joined: bool = False
+    def __init__(self, *, joined: bool) -> None:
+        self.seen: dict[bytes, Counter[int]] = {}
+        self.joined = joined
 
 
 class LogStream(threading.Thread):
@@ -91,8 +91,12 @@ class LogStream(threading.Thread):
 
     Every line is asked for with its time, which is taken off again. Times are not unique (CRI-O has
     one for all lines that it reads at once) and not in order (stdout and stderr are stamped
-    apart), so lines are counted: after a break the API is asked for all since the last second, and
-    as many lines as were taken of it are left out.
+    apart). So after a break the API is asked for all since a second before the last line, and lines
+    are known again by time and content: of those that are alike, as many are left out as were
+    taken. The last line that was taken must be among them; where it is not, the kubelet has rotated
+    the file away, and what is missing is said.
+
+    Only one reading takes lines: the newest. A stream that hung while others read on is given up.
 
     Args:
         cluster: where the pod is.
@@ -116,11 +120,13 @@ class LogStream(threading.Thread):
         self._pod = pod
         self._container = container
         self._log = BoundedLog(limit)
-        self._latest = b""
-        self._taken = 0
-        self._of_latest_second = 0
+        self._at = datetime.min.replace(tzinfo=UTC)
+        self._known: dict[bytes, Counter[int]] = {}
+        self._last: tuple[bytes, int] | None = None
+        self._reading: _Reading | None = None
         self.listen = listen
         self._taking = threading.Lock()
+        self._beside = threading.Lock()
         self._ended = threading.Event()
         self._give_up = threading.Event()
         self.complete = False
@@ -131,8 +137,10 @@ class LogStream(threading.Thread):
             # To be asked before reading: a stream that ends later than the container is whole.
             ended = self._ended.is_set()
             with suppress(ClusterError):
-                self._read(follow=not ended)
-                if ended:
+                with self._beside:
+                    mine = self._begin()
+                whole = self._read(mine, follow=not ended)
+                if ended and whole:
                     self.complete = True
                     return
             if ended:
@@ -148,7 +156,8 @@ class LogStream(threading.Thread):
             False when the output cannot be read.
         """
         try:
-            self._read(follow=False)
+            with self._beside:
+                self._read(self._begin(), follow=False)
         except ClusterError:
             return False
         return True
@@ -173,57 +182,78 @@ class LogStream(threading.Thread):
         """Return the output."""
         return self._log.data()
 
-    def _read(self, *, follow: bool) -> None:
+    def _begin(self) -> _Reading:
+        """Begin a reading, which ends every other."""
         with self._taking:
-            # The API counts in whole seconds; the zone stands behind nine digits.
-            since = (self._latest[:19] + self._latest[29:].strip()).decode()
-            place = _Place(self._taken - self._of_latest_second)
+            self._reading = _Reading(joined=self._last is None)
+            return self._reading
+
+    def _since(self) -> str:
+        """Return from when on lines are asked for; the API counts in whole seconds."""
+        if self._last is None:
+            return ""
+        return (self._at - _OVERLAP).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _read(self, mine: _Reading, *, follow: bool) -> bool:
+        """Read to the end; False when another reading has begun meanwhile."""
         rest = bytearray()
         for chunk in self._cluster.logs(
-            self._pod, self._container, follow=follow, timestamps=True, since=since
+            self._pod, self._container, follow=follow, timestamps=True, since=self._since()
         ):
             whole, newline, begun = chunk.rpartition(b"\n")
             if newline:
                 for line in (bytes(rest) + whole).split(b"\n"):
-                    self._take(line, b"\n", place)
+                    self._take(line, b"\n", mine)
                 rest.clear()
+            if self._reading is not mine:
+                return False
             room = max(_LONGEST_LINE - len(rest), 0)
             if len(begun) > room:
                 self._log.gaps += 1
             rest += begun[:room]
         # Without a newline it is the last line, or the stream broke; then it is read again.
         if rest and self._ended.is_set():
-            self._take(bytes(rest), b"", place)
+            self._take(bytes(rest), b"", mine)
+        return self._reading is mine
 
-    def _take(self, line: bytes, ending: bytes, place: _Place) -> None:
-        """Take a line, which has its time in front, unless another reader has."""
+    def _take(self, line: bytes, ending: bytes, mine: _Reading) -> None:
+        """Take a line, which has its time in front, unless it was taken before."""
         match = _STAMP.match(line)
         # Lines without a time are the kubelet's, such as that the file is gone.
         if match is None:
             return
-        stamp = match[0]
+        second, what = line[:19], hash(line)
         with self._taking:
-            if place.number < self._taken and stamp > self._latest:
-                # Lines that were there before are not any more: the kubelet has rotated the file.
-                if not place.joined:
-                    self._log.add_gap()
-                place.number, self._of_latest_second = self._taken, place.read
-            place.number += 1
-            place.read += 1
-            place.joined |= stamp == self._latest
-            if place.number <= self._taken:
+            if self._reading is not mine:
                 return
-            self._taken += 1
-            if stamp[:19] > self._latest[:19]:
-                self._of_latest_second = 0
-            self._of_latest_second += stamp[:19] >= self._latest[:19]
-            self._latest = max(self._latest, stamp)
+            count = mine.seen.setdefault(second, Counter())
+            count[what] += 1
+            known = self._known.get(second, _NONE)[what]
+            if count[what] <= known:
+                mine.joined |= self._last == (second, what) and count[what] == known
+                return
+            if not mine.joined:
+                # The line that was taken last is not there any more.
+                self._log.add_gap()
+                mine.joined = True
+            self._remember(second, what, match[0], mine)
             self._log.add(line[match.end() :] + ending)
             if self.listen:
                 try:
-                    self.listen(line[match.end() :], stamp)
+                    self.listen(line[match.end() :], match[0])
                 except Exception:  # noqa: BLE001  (a bug there must not cost the output)
                     self.listen = None
+
+    def _remember(self, second: bytes, what: int, stamp: bytes, mine: _Reading) -> None:
+        """Remember a line that was taken, and forget those that nobody asks for again."""
+        if self._last is None or self._last[0] != second:
+            self._at = time_of(stamp)
+            oldest = (self._at - 3 * _OVERLAP).strftime("%Y-%m-%dT%H:%M:%S").encode()
+            for counts in (self._known, mine.seen):
+                for old in [key for key in counts if key < oldest]:
+                    del counts[old]
+        self._known.setdefault(second, Counter())[what] += 1
+        self._last = (second, what)
 
 
 def time_of(stamp: bytes) -> datetime:
