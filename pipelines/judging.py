@@ -16,7 +16,7 @@ from catalog.errors import InputError, Place
 from catalog.facts.reasons import Effect
 from catalog.facts.tools import TOOLS, UNKNOWN_OUTPUT
 from catalog.hardware.hardware import Hardware, Situation
-from catalog.hardware.platforms import UNKNOWN, architecture_of, platform_rules
+from catalog.hardware.platforms import UNKNOWN, architecture_of
 from catalog.hardware.profile import LoadedProfile, builtin_profiles, hardware_of_profile
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import suggestion
@@ -86,7 +86,7 @@ class Asked:
         if gpu and gpu not in architectures:
             hint = suggestion(gpu, architectures) or f"known: {', '.join(sorted(architectures))}"
             raise InputError(f"GPU {self.gpu!r} is not known", Place("--gpu"), hint)
-        platforms = {rule.platform for rule in platform_rules()}
+        platforms = profiles.platforms()
         if self.platform is None or self.platform in platforms:
             found = profiles.match(self.platform, None, gpu) if self.platform and gpu else None
             return found[0] if found else None
@@ -94,7 +94,7 @@ class Asked:
             found_profile = profiles.find(self.platform)
         except InputError as error:
             near = suggestion(self.platform, platforms)
-            hint = near or f"platforms: {', '.join(sorted(platforms))}"
+            hint = near or f"platforms: {', '.join(platforms)}"
             message = f"{self.platform!r} is no platform, instance type or profile"
             raise InputError(message, Place("--platform"), hint) from error
         has = found_profile.profile.gpu

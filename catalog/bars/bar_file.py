@@ -31,7 +31,6 @@ from catalog.facts.reasons import Kind, reason
 from catalog.facts.tools import TOOLS
 from catalog.hardware.conditions import Names, When, matches
 from catalog.hardware.hardware import Situation
-from catalog.hardware.platforms import platform_rules
 from catalog.hardware.profile import Profiles, builtin_profiles
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import Model, suggestion
@@ -180,13 +179,12 @@ def read_bars(sources: Iterable[Source], profiles: Profiles | None = None) -> Ow
     Raises:
         InputError: with file, line and field of the first mistake.
     """
-    known = list((profiles or builtin_profiles()).all())
+    hardware = profiles or builtin_profiles()
+    known = list(hardware.all())
     names = {
         "category": list(builtin_entries()),
         "stage": list(stages()),
-        "platform": sorted(
-            {rule.platform for rule in platform_rules()} | {p.profile.platform for p in known}
-        ),
+        "platform": hardware.platforms(),
         "gpu": sorted({gpu for p in known for gpu in p.profile.gpu}),
         "scale": sorted({scale for entry in builtin_entries().values() for scale in entry.scales}),
     }

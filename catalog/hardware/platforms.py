@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Annotated, NamedTuple
@@ -17,7 +17,7 @@ UNKNOWN = "unknown"
 
 
 class PlatformRule(Model):
-    """One rule of ``platforms.yaml``; all its conditions must hold."""
+    """One rule by which a platform is told, see ``platforms.yaml``; all conditions must hold."""
 
     platform: str
     provider_id: Annotated[str | None, Field(alias="providerID")] = None
@@ -69,7 +69,7 @@ def _named(pattern: str, names: Collection[str]) -> str | None:
 
 @cache
 def platform_rules() -> tuple[PlatformRule, ...]:
-    """Return the rules in the order in which they are tried."""
+    """Return the rules that ship beside the profiles, in the order in which they are tried."""
     text = (
         resources.files("catalog.hardware").joinpath("platforms.yaml").read_text(encoding="utf-8")
     )
@@ -88,6 +88,8 @@ def platform_of(
     allocatable: Collection[str] = (),
     drivers: Collection[str] = (),
     gpu: str = UNKNOWN,
+    *,
+    rules: Iterable[PlatformRule],
 ) -> PlatformGuess:
     """Tell the platform of one node.
 
@@ -100,8 +102,9 @@ def platform_of(
         allocatable: names of the allocatable resources.
         drivers: DRA drivers with devices on the node.
         gpu: GPU architecture.
+        rules: in the order in which they are tried, see `Profiles.platform_rules`.
     """
-    for rule in platform_rules():
+    for rule in rules:
         if rule.fits(provider_id, labels, allocatable, drivers, gpu):
             why = " and ".join(_reasons(rule, labels))
             return PlatformGuess(rule.platform, why, rule.note)

@@ -12,7 +12,7 @@ from typing import Any
 from catalog.errors import InputError, Place
 from catalog.hardware.conditions import When, matches
 from catalog.hardware.hardware import Hardware
-from catalog.hardware.platforms import UNKNOWN, platform_rules
+from catalog.hardware.platforms import UNKNOWN, PlatformRule, platform_rules
 from catalog.hardware.profile_model import Profile, ProfileFile, Settings, unknown_name
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin
@@ -111,6 +111,7 @@ class ProfileSource:
     """One loaded profile file."""
 
     file: str
+    platforms: tuple[PlatformRule, ...]
     rules: tuple[Layer, ...]
     profiles: Mapping[str, LoadedProfile]
 
@@ -129,6 +130,16 @@ class Profiles:
                 if name not in seen:
                     seen.add(name)
                     yield profile
+
+    def platform_rules(self) -> tuple[PlatformRule, ...]:
+        """Return the rules by which platforms are told, the user's first."""
+        own = (rule for file in reversed(self.files) for rule in file.platforms)
+        return (*own, *platform_rules())
+
+    def platforms(self) -> list[str]:
+        """Return the platforms that a node can be on or that a profile is for, sorted."""
+        told = {rule.platform for rule in self.platform_rules()}
+        return sorted(told | {loaded.profile.platform for loaded in self.all()})
 
     def layers(self, profile: LoadedProfile | None) -> Iterator[Layer]:
         """Yield the layers that may hold for a profile, weakest first."""
@@ -237,14 +248,10 @@ def load_profiles(documents: Iterable[Source] = ()) -> Profiles:
         InputError: with file, line and field of the first mistake.
     """
     ours = builtin_profiles()
-    files = [*ours.files]
-    platforms = {rule.platform for rule in platform_rules()}
-    for document in documents:
-        file = read_profile_source(document)
-        platforms |= {loaded.profile.platform for loaded in file.profiles.values()}
-        files.append(file)
-    _check_platforms(files[len(ours.files) :], platforms)
-    return Profiles(tuple(files))
+    own = [read_profile_source(document) for document in documents]
+    found = Profiles((*ours.files, *own))
+    _check_platforms(own, found.platforms())
+    return found
 
 
 @cache
@@ -313,7 +320,7 @@ def read_profile_source(source: Source) -> ProfileSource:
         }
         own = Layer(origin.rule, When(), _assignments(profile.set, source, (*top, "set"), origin))
         profiles[profile.name] = LoadedProfile(profile, origin, lines, own)
-    return ProfileSource(source.file, tuple(rules), profiles)
+    return ProfileSource(source.file, data.platforms, tuple(rules), profiles)
 
 
 def _assignments(
@@ -336,7 +343,7 @@ def _given(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def _check_platforms(files: Sequence[ProfileSource], known: set[str]) -> None:
+def _check_platforms(files: Sequence[ProfileSource], known: Sequence[str]) -> None:
     """Refuse a condition on a platform that nothing can be on: it would never hold."""
     for file in files:
         for rule in file.rules:
@@ -345,5 +352,5 @@ def _check_platforms(files: Sequence[ProfileSource], known: set[str]) -> None:
                     raise InputError(
                         f"rule {rule.name!r} is about platform {name!r}, which is not known",
                         Place(file.file, rule.line),
-                        suggestion(name, known) or f"known: {', '.join(sorted(known))}",
+                        suggestion(name, known) or f"known: {', '.join(known)}",
                     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from catalog.hardware.conditions import When
+from catalog.hardware.platforms import PlatformRule
 from catalog.hardware.topology import topologies
 from catalog.reading.model import Model
 from catalog.reading.placeholders import placeholders
@@ -219,10 +220,13 @@ class ProfileFile(Model):
     Attributes:
         kind: may be left out of a file that is named as one of profiles.
         source: public source of what the file says, unless a part names its own.
+        platforms: how nodes of a platform are told, tried before the rules of earlier files and
+            those of ``platforms.yaml``; the first that fits wins.
     """
 
     kind: Literal["Profiles"] = "Profiles"
     source: str
+    platforms: tuple[PlatformRule, ...] = ()
     rules: tuple[Rule, ...] = ()
     profiles: tuple[Profile, ...] = ()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.hardware.platforms import architecture_of, is_other_make, platform_of
+from catalog.hardware.platforms import PlatformRule, architecture_of, is_other_make, platform_of
 from catalog.reading.quantity import parse_quantity
 from catalog.workload.needs import GKE_NETWORK, GPU, MIG_RESOURCE
 from steps.detect.devices import GPU_DRIVER, DraDevices, gpu_users, items, node_software, part
@@ -115,6 +115,7 @@ class Observed:
 def observe(
     node: Mapping[str, Any],
     *,
+    rules: Iterable[PlatformRule],
     devices: DraDevices | None = None,
     pods: Sequence[Mapping[str, Any]] = (),
     domain_keys: Iterable[str] = (),
@@ -123,6 +124,7 @@ def observe(
 
     Args:
         node: the Node as plain data; may lack any field but ``metadata.name``.
+        rules: by which platforms are told.
         devices: what ResourceSlices tell about it.
         pods: pods on this node.
         domain_keys: further topology labels to keep.
@@ -140,7 +142,12 @@ def observe(
     product = _product(labels, devices, notes)
     architecture = architecture_of(product)
     guess = platform_of(
-        str(spec.get("providerID") or ""), labels, allocatable or {}, counts, architecture
+        str(spec.get("providerID") or ""),
+        labels,
+        allocatable or {},
+        counts,
+        architecture,
+        rules=rules,
     )
     if guess.note:
         notes.append(guess.note)

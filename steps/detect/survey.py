@@ -104,12 +104,14 @@ def _observed(
     devices, on_node = devices_by_node(slices), pods_by_node(pods)
     known = {loaded.profile.topology_key for loaded in profiles.all()} | set(domain_keys)
     keys = sorted(key for key in known if key)
+    rules = profiles.platform_rules()
     found = [
         observe(
             node,
             devices=devices.get(node["metadata"]["name"]),
             pods=on_node.get(node["metadata"]["name"], ()),
             domain_keys=keys,
+            rules=rules,
         )
         for node in nodes
     ]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from catalog.certification import Target
 from catalog.hardware.platforms import (
     architecture_of,
     is_mig_product,
     is_shared_product,
     platform_of,
 )
+from catalog.hardware.profile import builtin_profiles, load_profiles
+from catalog.reading.source import parse_documents
+from steps.detect.survey import survey
+from tests.detect.build import fleet
+
+RULES = builtin_profiles().platform_rules()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +102,44 @@ def test_the_product_name_tells_mig_and_sharing() -> None:
 def test_provider_id_and_labels_tell_the_platform(
     provider: str, labels: dict[str, str], resources: tuple[str, ...], gpu: str, platform: str
 ) -> None:
-    guess = platform_of(provider, labels, resources, (), gpu)
+    guess = platform_of(provider, labels, resources, (), gpu, rules=RULES)
     assert guess.platform == platform
     assert guess.why
 
 
 def test_a_doubtful_platform_carries_a_note() -> None:
-    assert "another site" in str(platform_of("metal3://n", {}, (), (), "gb300").note)
-    assert "not known" in str(platform_of("acmecloud://n", {}).note)
+    assert "another site" in str(platform_of("metal3://n", {}, (), (), "gb300", rules=RULES).note)
+    assert "not known" in str(platform_of("acmecloud://n", {}, rules=RULES).note)
+
+
+OWN = """
+kind: Profiles
+source: handbook of hall 1
+platforms:
+  - {platform: acme, providerID: 'openstack://', label: acme.example/*}
+profiles:
+  - name: acme/h100
+    platform: acme
+    gpu: [h100]
+    gpus: 8
+    nics: {resource: acme.example/nic, count: 2}
+    interconnect: Ethernet
+"""
+
+
+def test_profile_file_tells_its_own_platform_before_ours() -> None:
+    profiles = load_profiles(parse_documents(OWN, "own.yaml"))
+    label = {"acme.example/hall": "1"}
+    nodes = [
+        *fleet(
+            2, "acme", provider="openstack:///1", labels=label, allocatable={"acme.example/nic": 2}
+        ),
+        *fleet(2, "other", provider="openstack:///2"),
+    ]
+    found = survey(nodes, profiles, target=Target(node_names=("acme-1", "acme-2")))
+    assert [
+        (item.cohort.hardware.platform, item.profile and item.profile.name)
+        for item in found.cohorts
+    ] == [("acme", "acme/h100")]
+    others = survey(nodes, profiles, target=Target(node_names=("other-1", "other-2")))
+    assert [item.cohort.hardware.platform for item in others.cohorts] == ["onprem"]

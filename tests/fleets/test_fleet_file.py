@@ -7,6 +7,7 @@ import pytest
 
 from catalog.errors import InputError
 from catalog.hardware.platforms import platform_of
+from catalog.hardware.profile import builtin_profiles
 from steps.fleets.fleet import Fleet, load_fleet
 from tests.fleets.jobs import simulated
 
@@ -246,6 +247,7 @@ def test_the_platform_is_told_from_the_nodes(tmp_path: Path, platform: str) -> N
         found["metadata"]["labels"],
         found["status"]["allocatable"],
         gpu="gb300" if platform == "mistral" else "h100",
+        rules=builtin_profiles().platform_rules(),
     )
     assert guess.platform == platform
 
