@@ -8,7 +8,7 @@ mixes, gives no boolean, or gives the same whatever is measured. The dialect of 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from catalog.errors import ExpressionError, Place
 from catalog.facts.tools import TOOLS
@@ -50,7 +50,6 @@ def compile_bar(key: str, text: str, tool: str, scope: Scope = "group") -> Expre
     return compile_expression(text, samples_of(tool, scope, key), hints=_hints(tool))
 
 
-@cache
 def _hints(tool: str) -> dict[str, str]:
     """Return what to say to the names of other tools, and of CEL's extensions."""
     others = {name: other.name for other in TOOLS if other.name != tool for name in other.figures}

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from catalog.reading.quantity import format_size
 from pipelines.cli.output import new_table, print_hanging, print_table
 from steps.documents import (
     Completeness,
-    DiagnosticRow,
     Finding,
     Measurements,
-    NcclRow,
-    TrainingStep,
 )
 from steps.report.wording import fold_names
+from steps.tools import TOOL_STEPS
 
 MAX_ROWS = 60
 """Rows shown; a log of a long training run has thousands. JSON has them all."""
+
+_STATUS_STYLES = {"fail": "red", "warn": "yellow"}
 
 
 def show_measurements(document: Measurements, console: Console) -> None:
@@ -61,80 +59,26 @@ def _show_figures(document: Measurements, console: Console) -> None:
 
 
 def _show_rows(document: Measurements, console: Console) -> None:
-    if not document.rows:
+    if not document.rows or document.mode.tool is None:
         return
-    first = document.rows[0]
-    if isinstance(first, NcclRow):
-        table = _nccl_table([row for row in document.rows if isinstance(row, NcclRow)])
-    elif isinstance(first, DiagnosticRow):
-        table = _diagnostic_table([r for r in document.rows if isinstance(r, DiagnosticRow)])
-    else:
-        table = _step_table([row for row in document.rows if isinstance(row, TrainingStep)])
+    tool = TOOL_STEPS[document.mode.tool]
+    rows = tool.rows(document)
+    columns = zip(tool.columns, zip(*map(tool.cells, rows), strict=True), strict=True)
+    kept = [
+        (name, cells[:MAX_ROWS])
+        for name, cells in columns
+        if name not in tool.varying or len(set(cells)) > 1
+    ]
+    table = new_table(*(name for name, _ in kept), title=tool.title)
+    if tool.numeric:
+        for column in table.columns:
+            column.justify = "right"
+    for cells in zip(*(cells for _, cells in kept), strict=True):
+        table.add_row(*(Text(cell, style=_STATUS_STYLES.get(cell, "")) for cell in cells))
     console.print()
     print_table(console, table)
-    if len(document.rows) > MAX_ROWS:
-        console.print(f"… {len(document.rows) - MAX_ROWS} more rows; --output json has them all")
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _nccl_table(rows: list[NcclRow]) -> Table:
-    columns = ("size", "time us", "algbw", "busbw", "wrong", "time us", "algbw", "busbw", "wrong")
-    table = new_table(*columns, title="GB/s; out of place, then in place")
-    for column in table.columns:
-        column.justify = "right"
-    cycles = len({row.cycle for row in rows}) > 1
-    if cycles:
-        table.add_column("cycle", justify="right")
-    for row in rows[:MAX_ROWS]:
-        cells = [
-            format_size(row.size_bytes),
-            _number(row.out_time_us),
-            _number(row.out_alg_gbps),
-            _number(row.out_bus_gbps),
-            _number(row.out_wrong, 0),
-            _number(row.in_time_us),
-            _number(row.in_alg_gbps),
-            _number(row.in_bus_gbps),
-            _number(row.in_wrong, 0),
-        ]
-        table.add_row(*cells, *([str(row.cycle)] if cycles else []))
-    return table
-
-
-def _diagnostic_table(rows: list[DiagnosticRow]) -> Table:
-    table = new_table("test", "GPU", "status", "error", "value", "text")
-    for row in rows[:MAX_ROWS]:
-        table.add_row(
-            row.test,
-            "-" if row.gpu is None else str(row.gpu),
-            Text(row.status, style={"fail": "red", "warn": "yellow"}.get(row.status, "")),
-            "" if row.error_id is None else str(row.error_id),
-            "" if row.value is None else f"{row.value:.6g} {row.unit or ''}",
-            Text(row.text or ""),
-        )
-    return table
-
-
-def _step_table(rows: list[TrainingStep]) -> Table:
-    columns = ("step", "step time s", "TFLOP/s per GPU", "tokens/s", "loss", "grad norm", "")
-    table = new_table(*columns)
-    for column in table.columns:
-        column.justify = "right"
-    for row in rows[:MAX_ROWS]:
-        marks = [name for name, on in (("warm-up", row.warmup), ("NaN", row.nan)) if on]
-        table.add_row(
-            str(row.step) if row.total_steps is None else f"{row.step}/{row.total_steps}",
-            _number(row.step_time_s, 3),
-            _number(row.tflops_per_gpu, 1),
-            _number(row.tokens_per_s, 0),
-            _number(row.loss, 4),
-            _number(row.grad_norm, 3),
-            " ".join(marks),
-        )
-    return table
+    if len(rows) > MAX_ROWS:
+        console.print(f"… {len(rows) - MAX_ROWS} more rows; --output json has them all")
 
 
 def show_findings(findings: tuple[Finding, ...], console: Console) -> None:

@@ -196,7 +196,21 @@ class TrainingStep(Model):
     line: int | None = None
 
 
-Row = Annotated[NcclRow | DiagnosticRow | TrainingStep, Field(discriminator="kind")]
+class NamedRow(Model):
+    """One result row of a tool that has no type of row of its own.
+
+    Attributes:
+        name: of the row, for people.
+        values: its fields; the catalog's table of tools says what they mean.
+    """
+
+    kind: Literal["named"] = "named"
+    name: str
+    values: dict[str, bool | int | float | str]
+    line: int | None = None
+
+
+Row = Annotated[NcclRow | DiagnosticRow | TrainingStep | NamedRow, Field(discriminator="kind")]
 
 
 class RankPlace(Model):

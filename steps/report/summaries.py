@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from statistics import median
 
 from catalog.facts.reasons import Effect
@@ -339,14 +338,10 @@ def _by_measured(judged: Judged) -> float:
     return measured_figure(judged.result) or 0.0
 
 
-@cache
-def _figure_names() -> frozenset[str]:
-    return frozenset(name for tool in TOOLS for name in tool.figures)
-
-
 def measured_figure(result: ExpressionResult) -> float | None:
     """Return the measured number of an expression; None when it has none that is one number."""
     for name, value in result.values.items():
-        if (name in _figure_names() or name == "value") and isinstance(value, int | float):
+        measured = name == "value" or any(name in tool.figures for tool in TOOLS)
+        if measured and isinstance(value, int | float):
             return float(value)
     return None

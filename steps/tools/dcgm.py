@@ -11,7 +11,7 @@ from steps.parse.dcgm.words import canonical
 from steps.simulator.clock import Script
 from steps.simulator.dcgm import VERSIONS, dcgm_script
 from steps.simulator.machine import SimulatedRun
-from steps.tools.tool import FindRows, ToolSteps, amount
+from steps.tools.tool import FindRows, ToolSteps, amount, whole_number
 
 _COUNTED = {
     "testsPassed": "pass",
@@ -27,12 +27,23 @@ class _Dcgm(ToolSteps[DiagnosticRow]):
     row_type = DiagnosticRow
     versions = VERSIONS
     results_outweigh_exit = True
+    columns = ("test", "GPU", "status", "error", "value", "text")
 
     def row_name(self, row: DiagnosticRow) -> str:
         return row.test if row.gpu is None else f"{row.test} GPU {row.gpu}"
 
     def row_parts(self, row: DiagnosticRow) -> Iterable[str | None]:
         return (row.status, amount(row.value, row.unit or ""))
+
+    def cells(self, row: DiagnosticRow) -> tuple[str, ...]:
+        return (
+            row.test,
+            "-" if row.gpu is None else str(row.gpu),
+            row.status,
+            "" if row.error_id is None else str(row.error_id),
+            "" if row.value is None else f"{row.value:.6g} {row.unit or ''}",
+            row.text or "",
+        )
 
     def quote(
         self, row: DiagnosticRow, figure: str | None, read: Measurements
@@ -56,6 +67,9 @@ class _Dcgm(ToolSteps[DiagnosticRow]):
                 says = "an unknown number" if told is None else told.value
                 return f"{name} is {says}, the results that are here have {figure.value}"
         gpus = set(_by_gpu(rows))
+        seen = whole_number(read.figures.get("gpusSeen"))
+        if seen is not None and seen != len(gpus):
+            return f"{len(gpus)} of {seen} GPUs have results here"
         tested: dict[str, set[int]] = {}
         for row in rows:
             # DCGM 3 names the GPU of a deployment check only where it has an error.

@@ -20,7 +20,16 @@ from steps.parse.nccl.table import Layout, read_heading, read_row
 from steps.simulator.clock import Script
 from steps.simulator.machine import SimulatedRun
 from steps.simulator.nccl import VERSIONS, nccl_script
-from steps.tools.tool import FindRows, Pace, Sweep, ToolSteps, amount, has_finding, whole_number
+from steps.tools.tool import (
+    FindRows,
+    Pace,
+    Sweep,
+    ToolSteps,
+    amount,
+    fixed,
+    has_finding,
+    whole_number,
+)
 
 _GREATEST = frozenset({"busBandwidthGBps", "algBandwidthGBps", "peakBusBandwidthGBps"})
 _OF_SIZES = frozenset(
@@ -100,6 +109,13 @@ class _Nccl(ToolSteps[NcclRow]):
         largest_lost=_largest_lost,
     )
     pace = _Rows
+    columns = (
+        *("size", "time us", "algbw", "busbw", "wrong", "time us", "algbw", "busbw", "wrong"),
+        "cycle",
+    )
+    title = "GB/s; out of place, then in place"
+    numeric = True
+    varying = frozenset({"cycle"})
 
     def counted(self, read: Measurements) -> list[NcclRow]:
         """Leave out messages of zero bytes."""
@@ -114,6 +130,20 @@ class _Nccl(ToolSteps[NcclRow]):
             amount(row.out_alg_gbps, "GB/s algbw"),
             amount(row.out_bus_gbps, "GB/s busbw"),
             None if row.out_wrong is None else f"{row.out_wrong:g} wrong",
+        )
+
+    def cells(self, row: NcclRow) -> tuple[str, ...]:
+        return (
+            format_size(row.size_bytes),
+            fixed(row.out_time_us),
+            fixed(row.out_alg_gbps),
+            fixed(row.out_bus_gbps),
+            fixed(row.out_wrong, 0),
+            fixed(row.in_time_us),
+            fixed(row.in_alg_gbps),
+            fixed(row.in_bus_gbps),
+            fixed(row.in_wrong, 0),
+            str(row.cycle),
         )
 
     def rows_lost(self, read: Measurements) -> str | None:

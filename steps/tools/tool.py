@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from steps.documents import Figure, Finding, Measurements
+from steps.documents import Figure, Finding, Measurements, NamedRow
 from steps.documents.measurements import Row
 from steps.simulator.clock import Script
 from steps.simulator.machine import SimulatedRun
@@ -82,6 +82,9 @@ class ToolSteps(ABC, Generic[R]):
         results_outweigh_exit: it ends with an error code after every bad result, so that whole
             results say more than the code.
         pace: finds its progress; None where it prints only at its end.
+        columns, title: of a table of its rows.
+        numeric: its cells are numbers.
+        varying: columns that are shown only where their cells differ.
     """
 
     name: ClassVar[str]
@@ -91,6 +94,10 @@ class ToolSteps(ABC, Generic[R]):
     sweep: ClassVar[Sweep | None] = None
     results_outweigh_exit: ClassVar[bool] = False
     pace: ClassVar[type[Pace] | None] = None
+    columns: ClassVar[tuple[str, ...]] = ("row", "measured")
+    title: ClassVar[str | None] = None
+    numeric: ClassVar[bool] = False
+    varying: ClassVar[frozenset[str]] = frozenset()
 
     def rows(self, read: Measurements) -> list[R]:
         """Return the rows of this tool."""
@@ -98,6 +105,8 @@ class ToolSteps(ABC, Generic[R]):
 
     def fields(self, row: R) -> dict[str, Any]:
         """Return the fields of a row as expressions name them; what was not printed is absent."""
+        if isinstance(row, NamedRow):
+            return dict(row.values)
         return {name: value for name, value in row if value is not None and name not in _NO_FIELDS}
 
     def counted(self, read: Measurements) -> list[R]:
@@ -116,6 +125,10 @@ class ToolSteps(ABC, Generic[R]):
         """Say what a row measured, for evidence whose line is not at hand."""
         parts = ", ".join(part for part in self.row_parts(row) if part)
         return f"{self.row_name(row)}: {parts or 'no value'}"
+
+    def cells(self, row: R) -> tuple[str, ...]:
+        """Return a row of the table, one text for each column."""
+        return self.row_name(row), ", ".join(part for part in self.row_parts(row) if part)
 
     def quote(self, row: R, figure: str | None, read: Measurements) -> tuple[int | None, str]:
         """Return line and words of a row, as evidence of one of its figures."""
@@ -174,6 +187,11 @@ def whole_number(figure: Figure | None) -> int | None:
 def amount(value: float | None, unit: str) -> str | None:
     """Write a number with its unit; None where there is none."""
     return None if value is None else f"{value:g} {unit}".rstrip()
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """Write a number for a cell; a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def has_finding(read: Measurements, code: str) -> bool:

@@ -13,7 +13,7 @@ from steps.parse.training.steplines import BAR_WORDS, read_bars, read_step_line
 from steps.simulator.clock import Script
 from steps.simulator.machine import SimulatedRun
 from steps.simulator.training import VERSIONS, training_script
-from steps.tools.tool import FindRows, Pace, ToolSteps, amount, has_finding, whole_number
+from steps.tools.tool import FindRows, Pace, ToolSteps, amount, fixed, has_finding, whole_number
 
 _STEP_WORDS = re.compile(rb"iteration|" + BAR_WORDS.encode(), re.IGNORECASE)
 _OF_STEPS = {
@@ -51,6 +51,8 @@ class _Training(ToolSteps[TrainingStep]):
     row_type = TrainingStep
     versions = VERSIONS
     pace = _Steps
+    columns = ("step", "step time s", "TFLOP/s per GPU", "tokens/s", "loss", "grad norm", "")
+    numeric = True
 
     def counted(self, read: Measurements) -> list[TrainingStep]:
         """Leave out warm-up."""
@@ -65,6 +67,18 @@ class _Training(ToolSteps[TrainingStep]):
             amount(row.tflops_per_gpu, "TFLOP/s/GPU"),
             None if row.loss is None else f"loss {row.loss:g}",
             "NaN" if row.nan else None,
+        )
+
+    def cells(self, row: TrainingStep) -> tuple[str, ...]:
+        marks = [name for name, on in (("warm-up", row.warmup), ("NaN", row.nan)) if on]
+        return (
+            str(row.step) if row.total_steps is None else f"{row.step}/{row.total_steps}",
+            fixed(row.step_time_s, 3),
+            fixed(row.tflops_per_gpu, 1),
+            fixed(row.tokens_per_s, 0),
+            fixed(row.loss, 4),
+            fixed(row.grad_norm, 3),
+            " ".join(marks),
         )
 
     def rows_lost(self, read: Measurements) -> str | None:
