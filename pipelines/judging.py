@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from catalog.bars.bar import Bar
+from catalog.bars.bar import Bar, Missing
 from catalog.bars.bar_file import NO_BARS, OwnBars
-from catalog.bars.required import ADVICE, Missing, bars_for
+from catalog.bars.required import bars_for
 from catalog.bars.stages import find_stage, stage_values
 from catalog.entries.entry import Entry, builtin_entries
 from catalog.errors import InputError, Place
@@ -21,7 +21,7 @@ from catalog.hardware.profile import LoadedProfile, builtin_profiles, hardware_o
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import suggestion
 from catalog.reading.setting import Origin, Setting
-from pipelines.own_bar import keys_of, own_bar, with_numbers
+from pipelines.own_bar import own_bar, with_numbers
 from steps.documents import BarSet, Group, GroupVerdict, Measurements, NcclRow
 from steps.evaluate.group import judge_output
 from steps.evaluate.reasons import give
@@ -154,13 +154,11 @@ def judge(document: Measurements, asked: Asked, profile: LoadedProfile | None) -
 
 def _with_own_remedy(verdict: GroupVerdict) -> GroupVerdict:
     """Say what helps here, where there is no certification that could state a bar."""
-    reasons = []
-    for item in verdict.reasons:
-        own: dict[str, str] = {"message": item.message.removesuffix(ADVICE)}
-        if item.code == "NO_THRESHOLD":
-            own["remedy"] = _NO_BAR
-        reasons.append(item.model_copy(update=own))
-    return verdict.model_copy(update={"reasons": tuple(reasons)})
+    reasons = tuple(
+        item.model_copy(update={"remedy": _NO_BAR}) if item.code == "NO_THRESHOLD" else item
+        for item in verdict.reasons
+    )
+    return verdict.model_copy(update={"reasons": reasons})
 
 
 def contradictions(
@@ -219,10 +217,11 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _no_figures(document: Measurements) -> BarSet:
-    if document.mode is UNKNOWN_OUTPUT:
-        return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", "nothing was measured"),))
-    text = f"output of kind {document.mode} holds no measurement; judge it beside its run"
-    return BarSet(nodes=1, missing=(("NO_RESULT_ROWS", text),))
+    none = Missing(code="NO_RESULT_ROWS", why="nothing was measured")
+    if document.mode is not UNKNOWN_OUTPUT:
+        why = f"output of kind {document.mode} holds no measurement"
+        none = Missing(code="NO_RESULT_ROWS", why=why, remedy="judge it beside its run")
+    return BarSet(nodes=1, missing=(none,))
 
 
 def _bars(
@@ -238,12 +237,16 @@ def _bars(
         return BarSet(
             nodes=size,
             bars=tuple(bar for bar in made if isinstance(bar, Bar)),
-            missing=tuple(bar for bar in made if not isinstance(bar, Bar)),
+            missing=tuple(_without_advice(bar) for bar in made if isinstance(bar, Missing)),
         )
     if entry is None:
         what = document.operation or document.tool or "this output"
-        why = f"the catalog has no bar for {what}; give --entry or --expr"
-        return BarSet(nodes=size, missing=(("NO_THRESHOLD", why),))
+        none = Missing(
+            code="NO_THRESHOLD",
+            why=f"the catalog has no bar for {what}",
+            remedy="give --entry or --expr",
+        )
+        return BarSet(nodes=size, missing=(none,))
     # Of groups of no node nothing is expected, so the bars that need nothing are what is left.
     over_links = TOOLS[tool].measures_links and entry.scale != "intra-node"
     of_nodes = 0 if over_links and nodes == 0 else size
@@ -251,29 +254,32 @@ def _bars(
         entry, asked.stage, hardware, of_nodes, _sizes(document), own=asked.own_bars, recorded=True
     )
     if of_nodes == 0:
-        missing = tuple(
-            (code, "the output does not name its nodes; give --nodes") for code, _ in missing
-        )
-    elif hardware.profile is None:
-        missing = _insisted(missing, document)
+        why = "the output does not name its nodes"
+        missing = tuple(Missing(code=item.code, why=why, remedy="give --nodes") for item in missing)
+    else:
+        missing = tuple(map(_without_advice, missing))
+        if hardware.profile is None:
+            missing = tuple(_insisted(missing, document))
     return BarSet(nodes=size, bars=bars, missing=missing)
 
 
-def _insisted(missing: Missing, document: Measurements) -> Missing:
+def _without_advice(item: Missing) -> Missing:
+    """Leave out what would help a certification: there is none here."""
+    return item.model_copy(update={"remedy": None})
+
+
+def _insisted(missing: Iterable[Missing], document: Measurements) -> Iterator[Missing]:
     """Insist on the bars of figures that were measured, although they are optional.
 
     An optional bar may be left out where its figure is not to be had, not because nobody told what
     hardware it is.
     """
-    found = []
-    for code, text in missing:
-        measured = [key for key in keys_of(text) if key in document.figures]
-        others = [key for key in keys_of(text) if key not in document.figures]
-        why = text.partition(": ")[2]
-        for keys, its_code in ((measured, "NO_THRESHOLD"), (others, code)):
+    for item in missing:
+        measured = tuple(key for key in item.keys if key in document.figures)
+        others = tuple(key for key in item.keys if key not in document.figures)
+        for keys, code in ((measured, "NO_THRESHOLD"), (others, item.code)):
             if keys:
-                found.append((its_code, f"{', '.join(keys)}: {why}"))
-    return tuple(found)
+                yield Missing(code=code, keys=keys, why=item.why)
 
 
 def _sizes(document: Measurements) -> dict[str, Setting]:
@@ -347,11 +353,11 @@ def _gpus_used(document: Measurements) -> int | None:
 
 def _own_bar(
     document: Measurements, bar: Bar, asked: Asked, hardware: Hardware, *, nodes: int
-) -> Bar | tuple[str, str]:
+) -> Bar | Missing:
     """Put the numbers of stage and hardware into an expression of a person.
 
     Returns:
-        The bar, or why there is none: a code and a message.
+        The bar, or why there is none.
     """
     entry = _entry_of(document, asked)
     if entry is not None and nodes:
@@ -359,5 +365,6 @@ def _own_bar(
         return with_numbers(bar, entry, asked.stage, hardware, nodes=nodes, options=options)
     if re.search(r"\bexpected\b", bar.expression):
         lacks = "what ran is not known; give --entry" if entry is None else "give --nodes"
-        return "NO_THRESHOLD", f"{bar.expression}: nothing says what to expect: {lacks}"
+        why = f"{bar.expression}: nothing says what to expect: {lacks}"
+        return Missing(code="NO_THRESHOLD", why=why)
     return bar.model_copy(update={"values": stage_values(find_stage(asked.stage))})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from catalog.bars.bar import Bar
+from catalog.bars.bar import Bar, Missing
 from catalog.bars.bar_file import BarItem, OwnBar, OwnBars
 from catalog.bars.lint.statements import check_bar
 from catalog.bars.required import bars_for
@@ -59,7 +59,7 @@ def with_numbers(
     nodes: int,
     options: Mapping[str, Setting],
     scale: str = "",
-) -> Bar | tuple[str, str]:
+) -> Bar | Missing:
     """Put the numbers of stage and hardware into a bar, as those of a bar file get theirs.
 
     Args:
@@ -72,7 +72,7 @@ def with_numbers(
         scale: of the category; empty where nobody tells.
 
     Returns:
-        The bar, or why there is none: a code and a message.
+        The bar, or why there is none.
     """
     item = BarItem(key=bar.key, expression=bar.expression, scope=bar.scope, code=bar.code)
     asked = {name: options[name] for name in ("maxBytes",) if name in options}
@@ -81,10 +81,5 @@ def with_numbers(
     made = next((one for one in bars if one.origin.rule == ORIGIN.rule), None)
     if made is not None:
         return made
-    lacks = [(code, why) for code, why in missing if bar.key in keys_of(why)]
-    return lacks[0] if lacks else ("NO_THRESHOLD", f"{bar.key}: is no bar of {entry.id}")
-
-
-def keys_of(missing: str) -> list[str]:
-    """Return the keys of the bars that a message about missing bars speaks of."""
-    return missing.partition(":")[0].split(", ")
+    none = Missing(code="NO_THRESHOLD", keys=(bar.key,), why=f"is no bar of {entry.id}")
+    return next((item for item in missing if bar.key in item.keys), none)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.bars.bar import Bar
+from catalog.bars.bar import Bar, Missing
 from catalog.bars.bar_file import NO_BARS, OwnBars
 from catalog.bars.required import Slot, bars_for, slot_of
 from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.language.expressions import compile_bar
 from catalog.language.vocabulary import Scope
-from pipelines.own_bar import keys_of, own_bar, with_numbers
+from pipelines.own_bar import own_bar, with_numbers
 from steps.documents import (
     BarSet,
     ExpressionResult,
@@ -184,7 +184,7 @@ def _bars(
     return found
 
 
-def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: str) -> BarSet:
+def _with(found: BarSet, own: Bar, made: Bar | Missing, tool: str) -> BarSet:
     """Replace the bar of the same slot, and what was said of its absence; add where there is none.
 
     Args:
@@ -196,10 +196,10 @@ def _with(found: BarSet, own: Bar, made: Bar | tuple[str, str], tool: str) -> Ba
     slot = _slot(own, tool)
     bars = [known for known in found.bars if _slot(known, tool) != slot]
     missing = []
-    for code, why in found.missing:
-        keys = [known for known in keys_of(why) if (known, False) != slot]
-        if keys:
-            missing.append((code, ", ".join(keys) + why[why.index(":") :] if ":" in why else why))
+    for item in found.missing:
+        keys = tuple(known for known in item.keys if (known, False) != slot)
+        if keys or not item.keys:
+            missing.append(item.model_copy(update={"keys": keys}))
     if isinstance(made, Bar):
         bars.append(made)
     else:

@@ -40,3 +40,25 @@ class Bar(Model):
     reasoning: str | None = None
     origin: Origin
     optional: bool = False
+
+
+class Missing(Model):
+    """Bars that cannot be asked for.
+
+    Attributes:
+        code: NO_THRESHOLD, BAR_LEFT_OUT where that is no more than a note, or NO_RESULT_ROWS.
+        keys: keys of the bars; none where it is about all.
+        why: why there are none.
+        remedy: what helps.
+    """
+
+    code: str
+    keys: tuple[str, ...] = ()
+    why: str
+    remedy: str | None = None
+
+    @property
+    def message(self) -> str:
+        """All of it for people."""
+        about = f"{', '.join(self.keys)}: " if self.keys else ""
+        return about + self.why + (f"; {self.remedy}" if self.remedy else "")

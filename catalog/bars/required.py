@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from catalog.bars.bar import Bar, BarKind
+from catalog.bars.bar import Bar, BarKind, Missing
 from catalog.bars.bar_file import NO_BARS, Fitting, OwnBars
 from catalog.bars.expected import Expected, expected_figure
 from catalog.bars.physics import Unknown, physics
@@ -23,13 +23,11 @@ from catalog.language.vocabulary import PEER_NAMES
 from catalog.reading.quantity import parse_size
 from catalog.reading.setting import Origin, Setting
 
-Missing = tuple[tuple[str, str], ...]
-
 STAGES = "catalog/bars/stages.yaml"
 EXPECTED = "expected"
 """Name that stands in expressions for what the figure should reach."""
 
-ADVICE = "; state a bar in thresholds"
+ADVICE = "state a bar in thresholds"
 """What to do about hardware of which nothing is known to expect."""
 
 Slot = tuple[str, bool]
@@ -53,7 +51,7 @@ def bars_for(
     scale: str = "",
     own: OwnBars = NO_BARS,
     recorded: bool = False,
-) -> tuple[tuple[Bar, ...], Missing]:
+) -> tuple[tuple[Bar, ...], tuple[Missing, ...]]:
     """Work out what must hold for groups of ``nodes`` nodes.
 
     A bar of the user's files replaces the stage's bar of the same key; a threshold of the
@@ -71,8 +69,7 @@ def bars_for(
         recorded: the outputs are there already, and somebody else chose how to run.
 
     Returns:
-        The bars, and why bars are missing, a code and a message for each: NO_THRESHOLD, or
-        BAR_LEFT_OUT where that is no more than a note.
+        The bars, and which are missing.
 
     Raises:
         InputError: no such stage.
@@ -137,16 +134,17 @@ class _Known:
             largest=self.largest,
         )
 
-    def unexpected(self, found: Unknown) -> str:
-        """Say why nothing is expected."""
+    def unexpected(self, found: Unknown) -> tuple[str, str | None]:
+        """Say why nothing is expected, and what helps."""
         count = f"{self.nodes} node{'s' if self.nodes != 1 else ''}"
         what = self.entry.id
         if self.hardware.platform == UNKNOWN:
-            return f"the platform is not told, so nothing is known to expect of {what}"
-        return (
+            return f"the platform is not told, so nothing is known to expect of {what}", None
+        why = (
             f"nothing is published of {what} for {self.hardware.gpu} on "
-            f"{self.hardware.place} with {count}, and {found.why}{ADVICE}"
+            f"{self.hardware.place} with {count}, and {found.why}"
         )
+        return why, ADVICE
 
     def applies(self, template: BarTemplate) -> bool:
         """Say whether a bar of the entry is one of this stage, scale and group."""
@@ -224,13 +222,13 @@ class _Maker:
         self.known = known
         self.bars: list[Bar] = []
         self._own = own
-        self._missing: dict[tuple[str, str], list[str]] = {}
+        self._missing: dict[tuple[str, str, str | None], dict[str, None]] = {}
 
-    def missing(self) -> Missing:
-        """Return why bars are missing; what is missing for one reason is said once."""
+    def missing(self) -> tuple[Missing, ...]:
+        """Return which bars are missing; what is missing for one reason is said once."""
         return tuple(
-            (code, f"{', '.join(dict.fromkeys(texts))}: {why}")
-            for (code, why), texts in self._missing.items()
+            Missing(code=code, keys=tuple(keys), why=why, remedy=remedy)
+            for (code, why, remedy), keys in self._missing.items()
         )
 
     def add(self, stated: _Stated) -> None:
@@ -241,7 +239,8 @@ class _Maker:
         optional = optional or (template.own_runs and known.recorded)
         names = template.names(known.entry.tool)
         if "gpus_per_node" in names and known.hardware.gpus_per_node is None:
-            self._miss(template, "the GPUs per node are not known", optional=optional)
+            why = "the GPUs per node are not known"
+            self._miss(template, why, None, optional=optional)
             return
         numbers = stage_values(find_stage(known.run.stage))
         values = {name: numbers[name] for name in sorted(names & set(numbers))}
@@ -253,7 +252,7 @@ class _Maker:
                 # Nobody can know what to expect of hardware that is not told.
                 told = known.hardware.platform != UNKNOWN and known.nodes > 0
                 milder = told and not yours and not find_stage(known.run.stage).require_expected
-                self._miss(template, known.unexpected(found), optional=optional or milder)
+                self._miss(template, *known.unexpected(found), optional=optional or milder)
                 return
             values[EXPECTED] = found.value
             kind, source, reasoning = found.kind, found.source, found.reasoning
@@ -285,9 +284,9 @@ class _Maker:
             return Expected(given.value, "yours", words, reasoning, own.origin)
         return self.known.expected(key)
 
-    def _miss(self, template: BarTemplate, why: str, *, optional: bool) -> None:
+    def _miss(self, template: BarTemplate, why: str, remedy: str | None, *, optional: bool) -> None:
         code = "BAR_LEFT_OUT" if optional else "NO_THRESHOLD"
-        self._missing.setdefault((code, why), []).append(template.key)
+        self._missing.setdefault((code, why, remedy), {})[template.key] = None
 
 
 def _code(entry: Entry, key: str, expression: Expression) -> str:

@@ -100,7 +100,7 @@ def register(app: typer.Typer) -> None:
                     "scale": scale or known.scale,
                     "hardware": {key: value for key, value in asdict(hardware).items() if value},
                     "bars": [_data(bar, known, context) for bar in found],
-                    "missing": [{"code": code, "message": text} for code, text in missing],
+                    "missing": [item.to_data() for item in missing],
                 }
             )
             return
@@ -111,8 +111,8 @@ def register(app: typer.Typer) -> None:
         console.print(head, style="bold", markup=False)
         for bar in found:
             _show(bar, known, context)
-        for code, text in missing:
-            print_hanging(console, Text(f"{code}: {text}"), 0)
+        for item in missing:
+            print_hanging(console, Text(f"{item.code}: {item.message}"), 0)
 
 
 def _hardware(profiles: Profiles, gpu: str, platform: str, instance_type: str | None) -> Hardware:

@@ -126,8 +126,8 @@ def _show_bars(bars: BarSet) -> None:
         if bar.reasoning:
             typer.secho(f"    since {bar.reasoning}", dim=True)
         typer.secho(f"    {_where(bar.origin)}", dim=True)
-    for code, message in bars.missing:
-        typer.echo(f"{code}, {count(bars.nodes, 'node')}: {message}")
+    for item in bars.missing:
+        typer.echo(f"{item.code}, {count(bars.nodes, 'node')}: {item.message}")
 
 
 def _text(value: object) -> str:

@@ -195,6 +195,6 @@ def _bars(found: Iterable[BarSet]) -> dict[tuple[str, str], list[int]]:
             values = ", ".join(f"{name} {value:g}" for name, value in bar.values.items())
             text = named_expression(bar.key, bar.expression) + (f" ({values})" if values else "")
             sizes.setdefault((text, bar.source or bar.origin.rule), []).append(bars.nodes)
-        for code, message in bars.missing:
-            sizes.setdefault((code, message), []).append(bars.nodes)
+        for item in bars.missing:
+            sizes.setdefault((item.code, item.message), []).append(bars.nodes)
     return sizes

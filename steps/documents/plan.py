@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from catalog.bars.bar import Bar
+from catalog.bars.bar import Bar, Missing
 from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
 from catalog.workload.workload import Workload
@@ -95,12 +95,12 @@ class BarSet(Model):
     Attributes:
         nodes: size of the group.
         bars: what must hold.
-        missing: why bars are missing, as code and message; makes the verdict inconclusive.
+        missing: bars that there are not, which makes the verdict inconclusive.
     """
 
     nodes: int
     bars: tuple[Bar, ...] = ()
-    missing: tuple[tuple[str, str], ...] = ()
+    missing: tuple[Missing, ...] = ()
 
 
 class PlannedPart(Model):

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from catalog.bars.bar import Missing
 from catalog.entries.entry import find_entry
 from catalog.hardware.hardware import Situation
 from steps.documents import (
@@ -35,7 +36,7 @@ def bars_of(plan: Plan, planned: PlannedCategory, part: PlannedPart, nodes: int)
         if known.nodes == nodes:
             return known
     why = f"the plan has no bars of {planned.id} for groups of {nodes} nodes"
-    return BarSet(nodes=nodes, missing=(("NO_THRESHOLD", why),))
+    return BarSet(nodes=nodes, missing=(Missing(code="NO_THRESHOLD", why=why),))
 
 
 def situation_of(plan: Plan, planned: PlannedCategory, run: Run) -> Situation:

@@ -113,7 +113,7 @@ def judge_output(
         context: what expressions may know besides figures.
         peers: the runs of the same kind, this one among them; None where there are no others.
     """
-    reasons = [*known, *(give(code, message, group=group.id) for code, message in bars.missing)]
+    reasons = [*known, *(give(it.code, it.message, group=group.id) for it in bars.missing)]
     found = list(seen)
     expressions: tuple[ExpressionResult, ...] = ()
     if measurements is not None:
