@@ -1,23 +1,22 @@
-"""Feeds text to one scanner as the reader does: needles first, then cleaned lines."""
+"""Feeds text to one scanner as the reader does: the prefilter first, then cleaned lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from steps.parse.api import ParseContext, Part, Scanner
 from steps.parse.lines import clean_line
+from steps.parse.prefilter import prefilter
 
 FILE = "out.log"
 
 
-def scan(make: Callable[[str], Scanner], text: str, context: ParseContext | None = None) -> Part:
+def scan(make: type[Scanner], text: str, context: ParseContext | None = None) -> Part:
     scanner = make(FILE)
     raw_lines = text.encode("utf-8", "surrogatepass").split(b"\n")
     ended = raw_lines[-1] == b""
     if ended:
         raw_lines.pop()
     for number, raw in enumerate(raw_lines, start=1):
-        if any(needle in raw for needle in scanner.needles):
+        if make in prefilter(make).match(raw):
             last = number == len(raw_lines)
             for line in clean_line(raw, number, ended=ended or not last):
                 scanner.feed(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -107,12 +108,14 @@ class Scanner(Protocol):
     """Reads text line by line in one pass with bounded memory.
 
     Attributes:
-        needles: byte strings of which a raw line must contain at least one to be worth feeding;
-            empty means that the scanner wants every line. The reader uses them to skip the mass
-            of lines quickly.
+        wants: patterns of which a line must match one to be worth feeding; empty means that the
+            scanner wants every line. The reader skips the mass of lines by them.
     """
 
-    needles: tuple[bytes, ...]
+    wants: tuple[re.Pattern[str], ...]
+
+    def __init__(self, file: str) -> None:
+        """Read the output of this name."""
 
     def feed(self, line: Line) -> None:
         """Take one line."""

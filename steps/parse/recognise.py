@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from catalog.facts.tools import UNKNOWN_OUTPUT, OutputKind, output_kinds
 from steps.documents import Completeness, Finding
@@ -12,6 +12,7 @@ from steps.parse.findings import finding
 from steps.parse.json_documents import Document, JsonDocuments
 from steps.parse.kinds import KINDS
 from steps.parse.lines import clean_line
+from steps.parse.prefilter import prefilter
 
 
 class Recogniser:
@@ -26,17 +27,19 @@ class Recogniser:
         self.name = name
         self.blank = True
         self._documents = JsonDocuments()
-        self._scanners: list[tuple[Scanner, Callable[[bytes], object] | None]] = []
-        self._in_documents: list[tuple[Scanner, Callable[[bytes], object] | None]] = []
-        self._owners: list[tuple[bytes, list[Scanner]]] = []
+        self._scanners: dict[type[Scanner], Scanner] = {}
+        self._in_documents: set[type[Scanner]] = set()
+        self._owners: list[tuple[bytes, frozenset[type[Scanner]]]] = []
         for kind in KINDS:
-            scanners = [make(name, context) for make in kind.scanners]
-            searched = [(scanner, _needle_search(scanner)) for scanner in scanners]
-            self._scanners += searched
+            scanners = {
+                type(each): each for each in (make(name, context) for make in kind.scanners)
+            }
+            self._scanners |= scanners
             if kind.inside_documents:
-                self._in_documents += searched
+                self._in_documents |= scanners.keys()
             if kind.own_lines:
-                self._owners.append((kind.own_lines, scanners))
+                self._owners.append((kind.own_lines, frozenset(scanners)))
+        self._prefilter = prefilter(*self._scanners)
         self._known_keys: dict[frozenset[str], bool] = {}
 
     def take(self, raw: bytes, number: int, *, ended: bool = True) -> None:
@@ -46,14 +49,14 @@ class Recogniser:
                 wanting = owners
                 break
         else:
-            wanting = [scanner for scanner, search in self._scanners if not search or search(raw)]
+            wanting = self._prefilter.match(raw)
         for line in clean_line(raw, number, ended=ended):
             if self.blank and line.text.strip():
                 self.blank = False
             if self._is_document(line):
                 continue
             for scanner in wanting:
-                scanner.feed(line)
+                self._scanners[scanner].feed(line)
 
     def _is_document(self, line: Line) -> bool:
         """Take the line as JSON; one-line objects that no JSON reader knows stay text as well."""
@@ -77,7 +80,7 @@ class Recogniser:
         """Return the parts that recognised something, the main one first."""
         parts, unknown = _read_documents(self._documents, self.name, context)
         self._read_as_text(unknown)
-        parts += [scanner.finish(context) for scanner, _ in self._scanners]
+        parts += [scanner.finish(context) for scanner in self._scanners.values()]
         parts = [part for part in parts if part.claimed]
         parts.sort(key=lambda part: _rank(part, context), reverse=True)
         return parts
@@ -90,9 +93,9 @@ class Recogniser:
             lines = document.text.split("\n")
             for index, text in enumerate(lines):
                 ended = not document.cut_off or index + 1 < len(lines)
-                for scanner, search in self._in_documents:
-                    if search is None or search(text.encode("utf-8", "replace")):
-                        scanner.feed(Line(document.line + index, text, ended=ended))
+                wanting = self._prefilter.match(text.encode("utf-8", "replace"))
+                for scanner in wanting & self._in_documents:
+                    self._scanners[scanner].feed(Line(document.line + index, text, ended=ended))
 
 
 def _rank(part: Part, context: ParseContext) -> tuple[object, ...]:
@@ -105,12 +108,6 @@ def _rank(part: Part, context: ParseContext) -> tuple[object, ...]:
         strong and part.claimed > 2,
         part.claimed,
     )
-
-
-def _needle_search(scanner: Scanner) -> Callable[[bytes], object] | None:
-    if not scanner.needles:
-        return None
-    return re.compile(b"|".join(re.escape(needle) for needle in scanner.needles)).search
 
 
 def _read_documents(

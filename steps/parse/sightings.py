@@ -33,27 +33,43 @@ class Seen:
 
     Attributes:
         first: line number of the first sighting; infinite before any.
-        count: sightings.
+        last: line number of the last one; 0 before any.
+        lines: lines that announce it.
+        details: further lines about it that stand for themselves where no other line is there.
         evidence: the first few lines.
         entities: what it was about, in order of appearance.
     """
 
     first: float = math.inf
-    count: int = 0
+    last: int = 0
+    lines: int = 0
+    details: int = 0
     evidence: list[Evidence] = field(default_factory=list)
     entities: dict[Entity, None] = field(default_factory=dict)
 
-    def add(self, file: str, line: Line, *entities: Entity) -> None:
+    @property
+    def count(self) -> int:
+        """How often it happened: an event is announced in one line and detailed in another."""
+        return max(self.lines, self.details)
+
+    @property
+    def times(self) -> str:
+        """How often it happened, to put behind what happened."""
+        return f", {self.count} times" if self.count > 1 else ""
+
+    def add(self, file: str, line: Line, *entities: Entity, detail: bool = False) -> None:
         """Count a line."""
-        self.count += 1
+        self.lines += not detail
+        self.details += detail
         self.companion(file, line)
         for entity in entities:
-            if len(self.entities) < MAX_KEYS:
+            if str(entity) and len(self.entities) < MAX_KEYS:
                 self.entities.setdefault(entity)
 
     def companion(self, file: str, line: Line) -> None:
         """Keep a line as proof without counting it: a second line about the same event."""
         self.first = min(self.first, line.number)
+        self.last = max(self.last, line.number)
         if len(self.evidence) < MAX_EVIDENCE:
             self.evidence.append(evidence(file, line))
 
@@ -69,14 +85,16 @@ class Tally(Generic[K]):
         self.file = file
         self._seen: dict[K, Seen] = {}
 
-    def add(self, key: K, line: Line, *entities: Entity) -> Seen:
+    def at(self, key: K) -> Seen:
+        """Return what is counted under ``key``; over the cap, what is never asked for again."""
+        if len(self._seen) >= MAX_KEYS:
+            return self._seen.get(key) or Seen()
+        return self._seen.setdefault(key, Seen())
+
+    def add(self, key: K, line: Line, *entities: Entity, detail: bool = False) -> Seen:
         """Count a line under ``key``."""
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = Seen()
-            if len(self._seen) < MAX_KEYS:
-                self._seen[key] = seen
-        seen.add(self.file, line, *entities)
+        seen = self.at(key)
+        seen.add(self.file, line, *entities, detail=detail)
         return seen
 
     def get(self, key: K) -> Seen | None:

@@ -59,7 +59,7 @@ _ENTRY = {
 
 
 class _Scanner:
-    needles: tuple[bytes, ...] = (b"fio ",)
+    wants: tuple[re.Pattern[str], ...] = (re.compile("fio "),)
 
     def __init__(self, name: str) -> None:
         self._rows: list[NamedRow] = []

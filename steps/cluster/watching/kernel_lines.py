@@ -20,9 +20,8 @@ from steps.parse.api import ParseContext
 from steps.parse.hosts import Hosts
 from steps.parse.kernel import KernelScanner
 from steps.parse.lines import clean_line
+from steps.parse.prefilter import prefilter
 
-_TAKEN_BACK = frozenset({"IB_LINK_DOWN"})
-"""What a later line can make harmless: a port that comes back has only flapped."""
 _MOST_TIMES = 10_000
 """Kernel lines whose time is kept; after so many the time of reading must do."""
 
@@ -65,7 +64,7 @@ class KernelLines:
         """Take a line of the output, with the kubelet's time of it."""
         self._number += 1
         # Cheaper than reading it: outputs have millions of lines, most of them NCCL's.
-        if b" NCCL " in raw or not any(needle in raw for needle in KernelScanner.needles):
+        if b" NCCL " in raw or not prefilter(KernelScanner).match(raw):
             return
         with self._lock:
             if len(self._times) < _MOST_TIMES:
@@ -89,7 +88,7 @@ class KernelLines:
 
     def _event(self, found: Finding) -> NodeEvent | None:
         hard = found.effect is Effect.FAIL and reason(found.code).kind is Kind.HARDWARE
-        if not hard or found.code in _TAKEN_BACK or not found.evidence:
+        if not hard or reason(found.code).taken_back or not found.evidence:
             return None
         places = {entity.node for entity in found.entities if entity.node}
         nodes = {place if place in self._nodes else self._hosts.node(place) for place in places}

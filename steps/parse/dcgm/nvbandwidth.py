@@ -175,18 +175,13 @@ class NvbandwidthTextScanner:
         file: name of the output.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"nvbandwidth",
-        b"unning ",
-        b"Version",
-        b"Device ",
-        b"(row)",
-        b"  ",  # the rows of a matrix hold nothing but numbers in columns
-        b"SUM ",
-        b"Waived",
-        b"ERROR",
-        b"Error",
-        b"Invalid value",
+    # the rows of a matrix hold nothing but numbers in columns
+    wants: tuple[re.Pattern[str], ...] = (
+        re.compile(
+            r"nvbandwidth|unning |Version: |Device |bandwidth|\(row\)|  |SUM |Waived|Error|"
+            r"Invalid value",
+            re.I,
+        ),
     )
 
     def __init__(self, file: str) -> None:

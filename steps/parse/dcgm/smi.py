@@ -41,6 +41,14 @@ _TABLE_GPU = re.compile(
 _TABLE_TITLE = re.compile(r"\|\s*NVIDIA-SMI (?P<smi>\S+)\s+Driver Version: (?P<driver>\S+)")
 _UNCORRECTABLE = re.compile(r"(?:\w+ )?Uncorrectable(?: \w+)?|Total")
 
+_SECTIONS = re.compile(
+    r"\bVolatile\b|\bAggregate\b|Single Bit|Double Bit|Retired Pages|Remapped Rows"
+)
+_FIELDS = re.compile(
+    r"\|  |NVIDIA-SMI|No devices were found|links are inactive|Attached GPUs|Driver Version|"
+    r"ncorrectable|\bTotal |Pending|Remapping Failure|Threshold Exceeded|Thermal Slowdown"
+)
+
 
 class _Sighting(NamedTuple):
     code: str
@@ -57,29 +65,16 @@ class NvidiaSmiScanner:
         file: name of the output.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"device handle",
-        b"GPU is lost",
-        b"GPU ",
-        b"links are inactive",
-        b"Link ",
-        b"NVIDIA-SMI",
-        b"Attached GPUs",
-        b"Driver Version",
-        b"Volatile",
-        b"Aggregate",
-        b"ncorrectable",
-        b"Single Bit",
-        b"Double Bit",
-        b"Total ",
-        b"Retired Pages",
-        b"Remapped Rows",
-        b"Pending",
-        b"Remapping Failure",
-        b"Threshold Exceeded",
-        b"Thermal Slowdown",
-        b"No devices were found",
-        b"|  ",
+    wants: tuple[re.Pattern[str], ...] = (
+        _NO_HANDLE,
+        _LOST,
+        _LISTED,
+        _NAMED,
+        _QUERIED,
+        _LINK,
+        _LINK_ERRORS,
+        _SECTIONS,
+        _FIELDS,
     )
 
     def __init__(self, file: str) -> None:

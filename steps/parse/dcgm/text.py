@@ -30,15 +30,10 @@ _CONDITION_ERROR = re.compile(
     r"ErrorCode:DCGM_FR_(?P<name>[A-Z0-9_]+)\s+GPU:(?P<gpu>\d+)(?:\s+PCI:(?P<pci>[0-9A-Fa-f:.]+))?"
     r"(?P<rest>.*)"
 )
-_HINTS = (
-    "iagnostic",
-    "ost engine",
-    "ostengine",
-    "DCGM_ST_",
-    "diag instance",
-    "Return: (-",
-    "test choices",
+_AROUND = re.compile(
+    r"(?P<many>ulti-node diagnostic)|ran diagnostic for group|runs of the diagnostic"
 )
+"""What stands before and after a table."""
 _MOST_ERRORS = 20
 
 
@@ -51,21 +46,16 @@ class DcgmTextScanner:
         file: name of the output.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"|",
-        b"+--",
-        b"+==",
-        b"iagnostic",
-        b"DCGM",
-        b"ost engine",
-        b"diag instance",
-        b"test choices",
-        b"Return: (-",
-        b"Executing in Pod",
-        b"gpuId ",
-        b"reason=",
-        b"GPU_UUID:",
-        *(f"{a} {b}".encode() for a in "UDX_" for b in "UDX_"),
+    wants: tuple[re.Pattern[str], ...] = (
+        re.compile(r"\||\+--|\+=="),
+        _GAVE_UP,
+        _AROUND,
+        _POD,
+        _LINK_GPU,
+        re.compile("[UDX_] [UDX_]"),
+        _CONDITION,
+        _CONDITION_ERROR,
+        re.compile("GPU_UUID:"),
     )
 
     def __init__(self, file: str) -> None:
@@ -130,14 +120,12 @@ class DcgmTextScanner:
         if pod:
             self._run.facts.update(pod=pod["pod"], host=pod["host"])
             return True
-        return any(hint in text for hint in _HINTS) and self._said(line, text)
+        return self._said(line, text)
 
     def _said(self, line: Line, text: str) -> bool:
         """Read what the tool says before, after or instead of its table."""
-        if "ulti-node diagnostic" in text:
-            self._run.multi_node = True
-            return True
-        if "ran diagnostic for group" in text or "runs of the diagnostic" in text:
+        if around := _AROUND.search(text):
+            self._run.multi_node = self._run.multi_node or bool(around["many"])
             return True
         if _GAVE_UP.fullmatch(text.strip()):
             if len(self._run.runtime_errors) < _MOST_ERRORS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -21,6 +20,8 @@ _INIT = re.compile(r"\b(?:RmInitAdapter|rm_init_adapter)\b.*\bfailed", re.I)
 _MINOR = re.compile(r"minor number (?P<minor>\d+)|rm_init_adapter\((?P<old>\d+)\)")
 _INIT_CAUSES = (79, 119, 120, 143, 62, 48, 95)
 """Xids after which the driver cannot initialise the GPU again."""
+WANTS = (_LOST, _INIT, re.compile(r"NVRM|\bfallen\b", re.I))
+"""The last one: sentences that go on in the next line."""
 _SPAN = 6
 """Lines over which the driver spreads one sentence, with room for others in between."""
 
@@ -138,12 +139,10 @@ class LostGpuReader:
             device=f"nvidia{place.minor}" if place.minor else None,
         )
         cause = self._init_cause(origin, key) if code == "GPU_INIT_FAILED" else None
-        times = f", {seen.count} times" if seen.count > 1 else ""
         follows = f"; follows from {cause}" if cause else ""
         return finding(
             code,
-            f"{_SAYS[code]}{times}{follows}",
-            effect=Effect.FAIL,
+            f"{_SAYS[code]}{seen.times}{follows}",
             entities=(entity,),
             proof=seen.evidence,
             count=seen.count,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -13,23 +13,77 @@ from steps.parse.kernel.prefix import Bare, Origin
 from steps.parse.sightings import MAX_KEYS, Seen, node_of
 
 _DEVICE = r"(?P<dev>[A-Za-z][\w.@-]{0,31})"
-_PATTERNS = tuple(
-    re.compile(pattern, re.I)
-    for pattern in (
-        rf"^{_DEVICE}: (?P<what>lost|gained) carrier\b",
-        rf"\b{_DEVICE}: (?:Port:? ?\d+ )?Link (?:is )?(?P<what>down|up|active)\b",
-        rf"\b{_DEVICE}:? NIC Link is (?P<what>down|up)\b",
-        rf"\b{_DEVICE}:? Port:? ?\d+ Link (?P<what>down|up|active)\b",
-        rf"\b{_DEVICE}: link (?P<what>becomes ready)\b",
-        rf"\(slave {_DEVICE}\): link status (?:definitely |now )?(?P<what>down|up)\b",
-        rf"\bdevice \({_DEVICE}\): carrier: link (?P<what>disconnected|connected)\b",
-        rf"\({_DEVICE}\): carrier is (?P<what>off|on)\b",
-    )
+
+
+class Change(NamedTuple):
+    """One way to say that a link goes or comes; several loggers tell of the same change.
+
+    Attributes:
+        pattern: ``dev`` names the port, ``what`` what happened to it.
+        down: a line of a link that goes.
+        up: a line of a link that comes; None where the logger does not tell of it.
+    """
+
+    pattern: re.Pattern[str]
+    down: str | None
+    up: str | None
+
+
+CHANGES = (
+    Change(
+        re.compile(rf"^{_DEVICE}: (?P<what>lost|gained) carrier\b", re.I),
+        "ib0: Lost carrier",
+        "ib0: Gained carrier",
+    ),
+    Change(
+        re.compile(rf"\b{_DEVICE}: (?:Port:? ?\d+ )?Link (?:is )?(?P<what>down|up|active)\b", re.I),
+        "mlx5_core 0000:1a:00.0 ib0: Link down",
+        "ib0: Link ACTIVE",
+    ),
+    Change(
+        re.compile(rf"\b{_DEVICE}:? NIC Link is (?P<what>down|up)\b", re.I),
+        "bnxt_en 0000:3b:00.0 ib1 NIC Link is Down",
+        "bnxt_en 0000:3b:00.0 ib1 NIC Link is Up, 100000 Mbps full duplex",
+    ),
+    Change(
+        re.compile(rf"\b{_DEVICE}:? Port:? ?\d+ Link (?P<what>down|up|active)\b", re.I),
+        "infiniband mlx5_3 Port: 1 Link DOWN",
+        "infiniband mlx5_3 Port: 1 Link ACTIVE",
+    ),
+    Change(
+        re.compile(rf"\b{_DEVICE}: link (?P<what>becomes ready)\b", re.I),
+        None,
+        "IPv6: ADDRCONF(NETDEV_CHANGE): ib0: link becomes ready",
+    ),
+    Change(
+        re.compile(
+            rf"\(slave {_DEVICE}\): link status (?:definitely |now )?(?P<what>down|up)\b", re.I
+        ),
+        "bond0: (slave ib0): link status definitely down, disabling slave",
+        "bond0: (slave ib0): link status definitely up, 200000 Mbps full duplex",
+    ),
+    Change(
+        re.compile(
+            rf"\bdevice \({_DEVICE}\): carrier: link (?P<what>disconnected|connected)\b", re.I
+        ),
+        "device (ib0): carrier: link disconnected",
+        "device (ib0): carrier: link connected",
+    ),
+    Change(
+        re.compile(rf"\({_DEVICE}\): carrier is (?P<what>off|on)\b", re.I),
+        "NetworkManager: (ib0): carrier is OFF",
+        "NetworkManager: (ib0): carrier is ON (should be an existing connection)",
+    ),
+    Change(
+        re.compile(
+            r"\b(?P<dev>mlx5_core [0-9A-Fa-f:.]{7,16}): Port module event: module \d+, Cable "
+            r"(?P<what>unplugged|plugged)"
+        ),
+        "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable unplugged",
+        "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable plugged",
+    ),
 )
-_MODULE = re.compile(
-    r"\b(?P<dev>mlx5_core [0-9A-Fa-f:.]{7,16}): Port module event: module \d+, Cable "
-    r"(?P<what>unplugged|plugged)"
-)
+WANTS = tuple(change.pattern for change in CHANGES)
 _DOWN = {"lost", "down", "disconnected", "off", "unplugged"}
 # Ends of virtual cables come and go with every pod; disks, USB and PCIe slots are no ports.
 _NOT_A_PORT = re.compile(
@@ -65,8 +119,8 @@ class PortReader:
 
     def feed(self, line: Line, bare: Bare) -> bool:
         """Take a line; False when it is no link change of a real port."""
-        for kind, pattern in enumerate((*_PATTERNS, _MODULE)):
-            match = pattern.search(bare.text)
+        for kind, change in enumerate(CHANGES):
+            match = change.pattern.search(bare.text)
             if match and not _NOT_A_PORT.match(match["dev"]):
                 if len(self._ports) < MAX_KEYS:
                     self._add(line, bare, kind, match["dev"], match["what"].lower())
@@ -99,17 +153,16 @@ def _finding(origin: Origin, device: str, port: _Port, context: ParseContext) ->
     # Who loses a link repeatedly had it in between, also when the log does not tell of the return.
     came_back = port.is_up or (port.ups == 0 and count > 1)
     if came_back:
-        code, effect, what = "IB_LINK_FLAP", Effect.WARN, "lost its link and came back"
+        code, variant, what = "IB_LINK_FLAP", None, "lost its link and came back"
     else:
-        # Only a port of the compute fabric is surely needed.
-        effect = Effect.FAIL if _FABRIC.match(device) else Effect.INCONCLUSIVE
+        variant = None if _FABRIC.match(device) else "other-port"
         code, what = "IB_LINK_DOWN", "lost its link and is not seen to come back"
     times = f"{count} time{'s' if count > 1 else ''}"
     when = f", {port.first} to {port.last}" if port.first and port.last else ""
     return finding(
         code,
         f"port {device} {what}: {times}{when}",
-        effect=effect,
+        variant=variant,
         entities=(
             Entity(
                 node=node_of(origin.host, origin.rank, context), rank=origin.rank, device=device

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from steps.parse.api import Line
 
+_LEVEL = re.compile(r"<\d{1,3}>")
+"""Severity and facility as a number, as dmesg -r and syslog print them."""
 _SYSLOG = re.compile(
-    r"^(?:<\d{1,3}>)?"
-    r"(?:(?P<time>[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)?"
+    r"^(?:(?P<time>[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) )?"
     r"(?:(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252}) )?"
     r"(?P<program>kernel|[\w./@-]{1,64}\[\d+\]): ?"
@@ -50,6 +51,8 @@ class Bare(NamedTuple):
 def bare(line: Line) -> Bare:
     """Strip ``Aug 17 06:18:01 node-a kernel:`` and ``[1843.308145]``, in any combination."""
     text, host, time = line.text.lstrip(), line.host, line.time
+    if level := _LEVEL.match(text):
+        text = text[level.end() :]
     if host is None and (match := _DRIVER_HOST.match(text)):
         host = match["host"]
         text = text[match.end() :]

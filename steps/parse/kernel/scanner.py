@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from catalog.facts.reasons import Effect
 from catalog.facts.tools import output_kind
 from steps.documents import Finding
 from steps.parse.api import Line, ParseContext, Part
+from steps.parse.findings import eased
+from steps.parse.kernel import lost, platform, ports, sxid, xid
 from steps.parse.kernel.lost import LostGpuReader
 from steps.parse.kernel.platform import PlatformReader
 from steps.parse.kernel.ports import PortReader
@@ -62,38 +65,12 @@ class KernelScanner:
         file: name of the output, for the evidence.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"NVRM",
-        b"Xid",
-        b"fallen",
-        b"rm_init_adapter",
-        b"AER:",
-        b"PCIe Bus Error",
-        b"arrier",
-        b"ink down",
-        b"ink up",
-        b"ink is ",
-        b"ink becomes",
-        b"ink status",
-        b"Link Down",
-        b"Link Up",
-        b"Link DOWN",
-        b"Link ACTIVE",
-        b"Port module event",
-        b"health compromised",
-        b"irmware fatal",
-        b"Fatal error ",
-        b"High temperature on",
-        b"NVSwitch",
-        b"achine check",
-        b"achine Check",
-        b"Hardware Error",
-        b"hardware memory error",
-        b"EDAC ",
-        b"event severity",
-        b"hermal Slowdown",
-        b"ower Brake",
-        b"ower brake",
+    wants: tuple[re.Pattern[str], ...] = (
+        *xid.WANTS,
+        *sxid.WANTS,
+        *lost.WANTS,
+        *(row.pattern for row in platform.TABLE),
+        *ports.WANTS,
     )
 
     def __init__(self, file: str) -> None:
@@ -131,15 +108,9 @@ class KernelScanner:
     def finish(self, context: ParseContext) -> Part:
         """Return the findings, earliest first; whether the log is whole cannot be told."""
         findings = [
-            each if era is None else _of_other_time(each, era)
+            each if era is None else eased(each, Effect.NOTE, f"{era} the run: {each.message}")
             for era, readers in self._eras.items()
             for each in readers.findings(context)
         ]
         findings.sort(key=lambda finding: finding.evidence[0].line or 0)
         return Part(mode=output_kind("kernel-log"), claimed=self._claimed, findings=findings)
-
-
-def _of_other_time(each: Finding, era: Era) -> Finding:
-    """What happened before or after the run says nothing about it."""
-    message = f"{era} the run: {each.message}"
-    return each.model_copy(update={"effect": Effect.NOTE, "message": message})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -23,6 +22,7 @@ _FABRIC_MANAGER = re.compile(
     rf"pci bus id (?P<pci>{ADDRESS}).*)",
     re.I,
 )
+WANTS = (_SXID, _FABRIC_MANAGER)
 _FATAL = re.compile(r"\b(?P<non>non[ -]?)?fatal\b", re.I)
 _SEVERITY = re.compile(r"^Severity (?P<severity>\d) ")
 _LINK = re.compile(r"\b(?:Link|port) (?P<link>\d+)\b", re.I)
@@ -84,7 +84,7 @@ class SxidReader:
             finding(
                 f"SXID_{event.number}",
                 _message(event),
-                effect=_EFFECTS[event.fatal],
+                variant=_VARIANTS[event.fatal],
                 entities=(
                     Entity(
                         node=node_of(event.origin.host, event.origin.rank, context),
@@ -110,10 +110,9 @@ def _read_severity(event: SxidEvent, text: str) -> None:
         event.fatal = {"0": False, "1": True}.get(severity["severity"])
 
 
-_EFFECTS = {True: Effect.FAIL, False: Effect.WARN, None: Effect.INCONCLUSIVE}
+_VARIANTS = {True: "fatal", False: None, None: "untold"}
 
 
 def _message(event: SxidEvent) -> str:
     fatal = {True: "fatal", False: "not fatal", None: "severity not told"}[event.fatal]
-    times = f", {event.seen.count} times" if event.seen.count > 1 else ""
-    return f"NVSwitch SXid {event.number}, {fatal}{times} ({event.text[:160]})"
+    return f"NVSwitch SXid {event.number}, {fatal}{event.seen.times} ({event.text[:160]})"

@@ -19,6 +19,7 @@ _XID = re.compile(
     r"\bXid \((?:PCI:)?(?:(?P<pci>[0-9A-Fa-f]{1,8}:[0-9A-Fa-f:.]{2,12})[^)]{0,40}|[^)]{0,40})\): "
     r"(?P<number>\d{1,4})\b,? ?(?P<text>.*)"
 )
+WANTS = (_XID,)
 # One alternation, tried from the left: "Nonfatal" and "Non-fatal" never read as "Fatal".
 _FATAL = re.compile(r"\b(?P<non>non[ -]?)?fatal\b", re.I)
 _GPU = re.compile(r"\bGPU ?(?P<gpu>\d{1,3})\b(?! ?:)")
@@ -33,8 +34,6 @@ _DETAIL = 160
 _CODES = {63: "ROW_REMAP_PENDING", 64: "ROW_REMAP_FAILED"}
 _ECHOES_OF = {171: {48}, 172: {48}}
 """Xids that only give details of another one (NVIDIA's catalog)."""
-_BLOCKING = {Effect.FAIL, Effect.INCONCLUSIVE}
-_WEIGHT = {Effect.FAIL: 3, Effect.INCONCLUSIVE: 2, Effect.WARN: 1, Effect.NOTE: 0}
 
 Key = tuple[int, Origin, str]
 
@@ -163,7 +162,7 @@ class XidReader:
                 origin,
                 event.pci,
                 f"named by Xid {event.number} as its cause",
-                seen=Seen(event.seen.first, 1, event.seen.evidence[:1]),
+                seen=Seen(event.seen.first, evidence=event.seen.evidence[:1]),
                 derived=True,
             )
         return list(derived.values())
@@ -199,11 +198,10 @@ def _message(event: XidEvent, cause: str | None) -> str:
     known = event.known
     name = known.name if known else "not known to this version"
     fatal = {True: ", fatal", False: ", not fatal", None: ""}[event.fatal]
-    times = f", {event.seen.count} times" if event.seen.count > 1 else ""
     detail = f" ({event.text[:_DETAIL]})" if event.text else ""
     follows = f"; follows from {cause}" if cause else ""
     remedy = f"; {known.remedy}" if known and known.remedy and not cause else ""
-    return f"Xid {event.number}{fatal}: {name}{times}{detail}{follows}{remedy}"
+    return f"Xid {event.number}{fatal}: {name}{event.seen.times}{detail}{follows}{remedy}"
 
 
 def _cause(event: XidEvent, events: list[XidEvent]) -> str | None:
@@ -234,11 +232,11 @@ def _secondary_cause(
     primaries: list[XidEvent] = []
     if event.number == 154:
         # An open recovery action blocks a pass by itself unless its cause does.
-        primaries = [o for o in same_gpu if not o.secondary and o.effect in _BLOCKING]
+        primaries = [o for o in same_gpu if not o.secondary and o.effect.blocks]
     elif event.number == 45:
         primaries = [o for o in same_gpu if not o.secondary] or [
             o for o in same_machine if not o.secondary and o.effect is Effect.FAIL
         ]
     if not primaries:
         return None
-    return max(primaries, key=lambda o: (_WEIGHT[o.effect], -o.seen.first)).code
+    return min(primaries, key=lambda o: (o.effect.rank, o.seen.first)).code

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from catalog.facts.reasons import Effect
+from catalog.facts.reasons import Effect, reason
 from catalog.facts.tools import TOOLS, output_kind
 from steps.documents import Completeness, Entity, Finding
 from steps.parse.api import Line, ParseContext, Part
-from steps.parse.findings import finding
-from steps.parse.launcher.rules import ENDS_RUN, FOLLOWS, HARMLESS, RULES
+from steps.parse.findings import eased, finding
+from steps.parse.launcher.rules import HARMLESS, TABLE
 from steps.parse.sightings import Seen, Tally, node_of, node_of_rank
+from steps.parse.wordings import find, who
 
 # mpirun's closing words spread over lines: "Process name: [[5461,1],3]" and "Exit code:    1".
 # Those of MPICH and Intel MPI (hydra): "=   RANK 3 PID 71 RUNNING AT node-b", "=   EXIT CODE: 139".
@@ -64,90 +65,15 @@ class LauncherScanner:
         file: name of the output, for the evidence.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"ermission denied",
-        b"Permanently added",
-        b"known hosts",
-        b"Host key",
-        b"HOST IDENTIFICATION",
-        b"uthentication",
-        b"PRIVATE KEY FILE",
-        b"resolve",
-        b"name resolution",
-        b"ervice not known",
-        b"servname",
-        b"associated with",
-        b"server can't find",
-        b"gai error",
-        b"ssh",
-        b"Connection closed",
-        b"Connection reset",
-        b"client_loop",
-        b"privilege separation",
-        b"slots available",
-        b"the ppr",
-        b"already filled",
-        b"option",
-        b"argument",
-        b"run as root",
-        b"Conflicting directives",
-        b"hostfile",
-        b"executable",
-        b"invalid value",
-        b"MCA parameter",
-        b"ORTE",
-        b"PRTE",
-        b"PRRTE",
-        b"orted",
-        b"prted",
-        b"unable to complete a TCP",
-        b"was unable to",
-        b"rsh",
-        b"_init failed",
-        b"MPI_INIT",
-        b"emote daemon",
-        b"Rendezvous",
-        b"client socket",
-        b"waiting for",
-        b"mage",
-        b"pull access",
-        b"manifest",
-        b"OOMKilled",
-        b"oom",
-        b"ut of memory",
-        b"137",
-        b"low on resource",
-        b"victed",
-        b"viction",
-        b"ephemeral",
-        b"EmptyDir",
-        b"reempt",
-        b"PREEMPTION",
-        b"nodes are available",
-        b"FailedScheduling",
-        b"exceeded quota",
-        b"admission webhook",
-        b"ontainer",
-        b"OCI runtime",
-        b"to do so was",
-        b"Process name",
-        b"Exit code",
-        b"BAD TERMINATION",
-        b" RUNNING AT ",
-        b"EXIT CODE",
-        b"KILLED BY SIGNAL",
-        b"exited on signal",
-        b"srun: ",
-        b"CANCELLED",
-        b"Terminated",
-        b"Killed",
-        b"egmentation fault",
-        b"Aborted",
-        b"Bus error",
-        b"Illegal instruction",
-        b"loating point exception",
-        b"] Signal: ",
-        b"aught signal",
+    wants: tuple[re.Pattern[str], ...] = (
+        *(row.pattern for row in TABLE),
+        HARMLESS,
+        _FIRST_EXIT,
+        _PROCESS_NAME,
+        _EXIT_CODE,
+        _SIGNALLED,
+        _DIED,
+        _SRUN,
     )
 
     def __init__(self, file: str) -> None:
@@ -169,20 +95,10 @@ class LauncherScanner:
         if HARMLESS.search(line.text) or self._read_exit(line):
             self._claimed += 1
             return
-        for rule in RULES:
-            match = rule.pattern.search(line.text)
-            if match:
-                self._claimed += 1
-                place = match.groupdict().get("place") or line.host
-                entity = Entity(node=place, rank=line.rank)
-                entities = [entity] if str(entity) else []
-                known = self._tally.get(rule.code)
-                if rule.detail and known:
-                    known.companion(self._file, line)
-                    known.entities.update(dict.fromkeys(entities))
-                else:
-                    self._tally.add(rule.code, line, *entities)
-                return
+        if found := find(TABLE, line.text):
+            row, match = found
+            self._claimed += 1
+            self._tally.add(row.code, line, who(row, match, line), detail=row.detail)
 
     def finish(self, context: ParseContext) -> Part:
         """Return the failures, first cause first; ABORTED when one of them ended the run."""
@@ -268,17 +184,19 @@ class LauncherScanner:
         where = f" ({places})" if places else ""
         texts = [proof.text.strip() for proof in seen.evidence]
         says = next((t for t in texts if any(e.node and e.node in t for e in entities)), texts[0])
-        return finding(
+        found = finding(
             code,
-            f"{_SAYS.get(code, 'the launcher failed')}{where}: {says}",
-            # A hiccup that the launcher got over does not put a finished run in doubt.
-            effect=Effect.NOTE if context.exit_code == 0 and code not in ENDS_RUN else None,
+            f"{reason(code).says}{where}: {says}",
             entities=entities,
             proof=seen.evidence,
             count=seen.count,
             witness=True,
             cause=cause,
         )
+        if context.exit_code == 0 and not reason(code).ends_run:
+            # A hiccup that the launcher got over does not put a finished run in doubt.
+            return eased(found, Effect.NOTE, found.message)
+        return found
 
     def _exit_code(self, context: ParseContext) -> str:
         """Name what the first process to end shows: a crash, or a tool that ended with an error."""
@@ -307,27 +225,5 @@ def _only_rank(ranks: str) -> int | None:
 
 
 def _cause(code: str, codes: list[str]) -> str | None:
-    causes = FOLLOWS.get(code, frozenset())
-    return next((other for other in codes if other in causes and other != code), None)
-
-
-_SAYS = {
-    "INFRA_SSH_AUTH": "ssh was refused",
-    "INFRA_SSH_CONNECT": "ssh could not connect",
-    "INFRA_DNS": "a host name did not resolve",
-    "INFRA_IMAGE_NO_SSHD": "the image has no sshd",
-    "INFRA_BAD_ARGS": "the launch asked for something that cannot be",
-    "INFRA_MPI": "mpirun lost or could not start a daemon or process",
-    "INFRA_WORKERS_NOT_READY": "workers did not come up in time",
-    "INFRA_IMAGE_PULL": "an image could not be pulled",
-    "INFRA_OOM_KILLED": "out of host memory",
-    "INFRA_EVICTED": "a pod was evicted",
-    "INFRA_PREEMPTED": "a pod was preempted",
-    "INFRA_STOPPED": "the run was stopped",
-    "INFRA_NODE_GONE": "the run ended because a node failed",
-    "JobTimedOut": "the run hit its time limit",
-    "INFRA_UNSCHEDULABLE": "pods could not be scheduled",
-    "INFRA_QUOTA": "a quota refused the pods",
-    "INFRA_ADMISSION": "an admission check refused an object",
-    "INFRA_CONTAINER_CONFIG": "a container could not be started",
-}
+    causes = reason(code).follows
+    return next((other for other in codes if other in causes), None)

@@ -123,7 +123,7 @@ class Failures:
             place = Entity(node=found["host"], rank=line.rank)
             self._witnesses.add("Test failure", line, place)
             for counts in self._gpu_counts_without_host:
-                self._gpus.add(counts, line, place).count -= 1
+                self._gpus.add(counts, line, place).lines -= 1
             self._gpu_counts_without_host.clear()
         elif found := _TIMEOUT.search(text):
             self._timeouts.add(int(found["seconds"]), line, *_place(line))

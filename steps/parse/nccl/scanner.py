@@ -48,7 +48,7 @@ _VERSION_WORDS = ("version", "Version")
 class NcclScanner:
     """Reads headings, rows, header, closing lines, NCCL's log and failures in one pass."""
 
-    needles: tuple[bytes, ...] = ()
+    wants: tuple[re.Pattern[str], ...] = ()
 
     def __init__(self, file: str) -> None:
         self.file = file

@@ -78,6 +78,9 @@ _SUMMARY_SPAN = 12
 _SIGNAL = re.compile(r"Signal (?P<signal>\d+) \((?P<name>\w+)\)")
 
 
+WANTS = (_NAN, _OOM, _CUDA, _ARGUMENTS, _EXCEPTION, _TRACEBACK, _ROOT_CAUSE, _SUMMARY)
+
+
 class _Key(NamedTuple):
     """Failures with one key become one finding."""
 

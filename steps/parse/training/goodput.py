@@ -38,6 +38,7 @@ _SAVE_SECONDS = re.compile(
 )
 _RESTORE = re.compile(r"\bloading checkpoint from|Restoring states from the checkpoint", re.I)
 _AT = re.compile(r"\b(?:at|from) iteration\s+(?P<step>\d{1,12})", re.I)
+WANTS = (_START, _SAVED, _SAVE, _SAVE_SECONDS, _RESTORE)
 MAX_EVENTS = 50_000
 """Steps and checkpoint lines kept; a longer log gets no goodput."""
 

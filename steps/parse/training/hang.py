@@ -40,6 +40,7 @@ _CLEANUP = re.compile(
     r"Some NCCL operations have failed or timed out|To avoid data inconsistency|"
     r"watchdog thread terminated with exception"
 )
+WANTS = (_CAUGHT, _AT_WORK, _MONITORED, _DESYNC, _LOCAL_DUMP, _HEARTBEAT, _CLEANUP)
 MAX_SUSPECTS = 64
 """More suspects than this are told as whole nodes where all ranks of a node are silent."""
 

@@ -10,6 +10,7 @@ from steps.documents import Completeness, Evidence, Figure, Finding
 from steps.parse.api import Line, ParseContext, Part
 from steps.parse.findings import finding
 from steps.parse.sightings import Seen
+from steps.parse.training import failures, goodput, hang, steplines, timing_table
 from steps.parse.training.failures import FailureReader
 from steps.parse.training.figures import (
     Job,
@@ -55,7 +56,6 @@ _NCCL_ERROR = re.compile(r"DistBackendError|\bNCCL error in:|ncclUnhandled|ncclI
 
 MAX_LINE = 8192
 """Characters of a line that are read; no format has longer lines."""
-_BLOCKING = frozenset({Effect.FAIL, Effect.INCONCLUSIVE})
 ENOUGH_STEPS = 10
 """Fewer steps after warm-up are too few for an average (NVIDIA's benchmarks average 10)."""
 MAX_SKIPPED = 0.1
@@ -77,57 +77,18 @@ class TrainingScanner:
         file: name of the output, for the evidence.
     """
 
-    needles: tuple[bytes, ...] = (
-        b"iteration",
-        b"it/s",
-        b"s/it",
-        b"Step Time",
-        b"|",
-        b"rror",
-        b"xception",
-        b"ailure",
-        b"Exit",
-        b"Interrupt",
-        b"atchdog",
-        b"NaN",
-        b"nan",
-        b"loss",
-        b"Loss",
-        b"OutOfMemory",
-        b"out of memory",
-        b"CUBLAS",
-        b"CUDNN",
-        b"Traceback",
-        b"terminate called",
-        b"Root Cause",
-        b"host  ",
-        b"rank  ",
-        b"exitcode",
-        b"traceback",
-        b"can't open file",
-        b"not found",
-        b"WorkNCCL",
-        b"NCCL work",
-        b"dump signal",
-        b"Heartbeat",
-        b"monitoredBarrier",
-        b"didn't join collective",
-        b"heckpoint",
-        b"world size",
-        b"world_size",
-        b"MEMBER",
-        b"processes",
-        b"torch distributed",
-        b"seq_length",
-        b"sequence_length",
-        b"log_interval",
-        b"stopped",
-        b"exiting program",
-        b"raining",
-        b"Analysis",
-        b"Success",
-        b"Failed",
-        b"Time Mean",
+    wants: tuple[re.Pattern[str], ...] = (
+        *steplines.WANTS,
+        *failures.WANTS,
+        *hang.WANTS,
+        *goodput.WANTS,
+        *timing_table.WANTS,
+        _END,
+        _WORLD,
+        _SEQUENCE,
+        _LOG_INTERVAL,
+        _HF_LOSS,
+        _NCCL_ERROR,
     )
 
     def __init__(self, file: str) -> None:
@@ -261,7 +222,7 @@ class TrainingScanner:
                 where = f"steps are missing between {gap.before} and {gap.after}"
             return [finding("LOG_TRUNCATED" if last else "NO_RESULT_ROWS", where)]
         if part.completeness is Completeness.ABORTED:
-            if any(each.effect in _BLOCKING for each in part.findings):
+            if any(each.effect.blocks for each in part.findings):
                 return []
             if context.exit_code:
                 return [finding("EXIT_CODE_NONZERO", f"{where}, exit code {context.exit_code}")]

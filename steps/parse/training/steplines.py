@@ -34,6 +34,7 @@ _BAR = re.compile(
 )
 BAR_WORDS = r"s/it|it/s|s/step|step/s|step_timing|loss="
 """What a line must hold to be a progress bar worth reading, for speed."""
+WANTS = (_HEAD, _STEP_TIME, re.compile(BAR_WORDS))
 _RATE = re.compile(r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>s/it|it/s|s/step|step/s)\b")
 _PAIR = re.compile(r"(?:^|,)\s*(?P<name>[A-Za-z][\w /().-]{0,60}?)=(?P<value>[^,]*)")
 _TRAINING_LABEL = re.compile(

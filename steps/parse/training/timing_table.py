@@ -25,6 +25,8 @@ _ROW = re.compile(
     r"(?:\s+(?P<tflops>-?[\d.]+)\s+(?P<tflops_std>[\d.]+))?)?"
 )
 
+WANTS = (_TITLE, _HEADING, _ROW)
+
 
 @dataclass(frozen=True, slots=True)
 class TimingRow:

@@ -10,29 +10,29 @@ import pytest
 from catalog.hardware.hardware import Hardware
 from steps.parse.api import Line, ParseContext, Part, Scanner
 from steps.parse.dcgm import KINDS, DcgmTextScanner, NvbandwidthTextScanner, NvidiaSmiScanner
+from steps.parse.prefilter import prefilter
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
 Read: TypeAlias = Callable[..., Part]
 
 
-def scan(make: Callable[[str], Scanner], text: str, context: ParseContext) -> Part:
-    """Feed a scanner the way the reader does: raw lines are chosen by needle."""
+def scan(make: type[Scanner], text: str, context: ParseContext) -> Part:
+    """Feed a scanner the way the reader does: raw lines are chosen by the prefilter."""
     scanner = make("out.txt")
     lines = text.split("\n")
     for number, raw in enumerate(lines, 1):
         last = number == len(lines)
         if last and not raw:
             break
-        wanted = not scanner.needles or any(needle in raw.encode() for needle in scanner.needles)
-        if wanted:
+        if make in prefilter(make).match(raw.encode()):
             scanner.feed(Line(number, raw, ended=not last))
     return scanner.finish(context)
 
 
 def read_text(text: str, context: ParseContext) -> Part:
     """Return what the scanner that claims most of the text found."""
-    makers: tuple[Callable[[str], Scanner], ...] = (
+    makers: tuple[type[Scanner], ...] = (
         DcgmTextScanner,
         NvidiaSmiScanner,
         NvbandwidthTextScanner,

@@ -220,7 +220,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "NIC_FIRMWARE fail [0000:5e:00.0 mlx5_core]",
             "NIC_FIRMWARE fail [0000:19:00.1 bnxt_en]",
             "NIC_THERMAL warn [0000:9a:00.0 mlx5_core]",
-            "GPU_GSP_TIMEOUT fail [NVRM GPU3] x2",
+            "GPU_GSP_TIMEOUT fail [NVRM: GPU3] x2",
         ],
     ),
     "inside a log of mpirun": (
