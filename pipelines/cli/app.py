@@ -25,6 +25,7 @@ from pipelines.cli import (
     parse,
     plan,
     render,
+    report,
     schema,
     submit,
 )
@@ -64,7 +65,20 @@ def root(
     """Prove node by node that a GPU cluster is ready for training."""
 
 
-for module in (certify, plan, detect, explain, parse, judge, bars, catalog, schema, render, submit):
+for module in (
+    certify,
+    report,
+    plan,
+    detect,
+    explain,
+    parse,
+    judge,
+    bars,
+    catalog,
+    schema,
+    render,
+    submit,
+):
     module.register(app)
 
 

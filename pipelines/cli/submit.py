@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from catalog.errors import ClusterError, InputError, Place
+from catalog.errors import ClusterError
 from pipelines.cli.certify import BarFiles, CertificationFile, ProfileFiles
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import stderr_console, terminal_width, wants_colour
+from pipelines.cli.report import connect, report_of_workflow
 from pipelines.submission import DONE, phase_of, read_submission, steps_of, workflow
 from pipelines.templates.names import NAMESPACE
-from steps.documents import Report
 from steps.report.text import render_text
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         loaded, values = read_submission(certification, profiles or (), bars or (), node_pool)
         place = namespace or loaded.metadata.namespace or NAMESPACE
-        cluster = _connect(place, context)
+        cluster = connect(place, context, "submit")
         created = cluster.create(workflow(loaded, values, place))["metadata"]
         name, uid = str(created["name"]), str(created["uid"])
         console = stderr_console()
@@ -67,20 +67,9 @@ def register(app: typer.Typer) -> None:
             return
         console.print(f"{place}/{name}", markup=False)
         _follow(cluster, name, console)
-        report = _report(cluster, name, uid)
+        report = report_of_workflow(cluster, name, uid)
         sys.stdout.write(render_text(report, colour=wants_colour(), width=terminal_width()))
         raise typer.Exit(exit_of(report.result))
-
-
-def _connect(namespace: str, context: str | None) -> Cluster:
-    try:
-        from steps.cluster.api.client import Cluster  # noqa: PLC0415  (the client may be absent)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "kubernetes":
-            raise
-        hint = "pip install 'readiness[cluster]'"
-        raise InputError("needs the kubernetes client", Place("submit"), hint) from error
-    return Cluster.connect(namespace, context)
 
 
 def _follow(cluster: Cluster, name: str, console: Console) -> None:
@@ -121,20 +110,3 @@ def _follow(cluster: Cluster, name: str, console: Console) -> None:
     except KeyboardInterrupt:
         console.print(f"{name} goes on; argo stop -n {cluster.namespace} {name} ends it")
         raise
-
-
-def _report(cluster: Cluster, name: str, uid: str) -> Report:
-    """Return the report of a workflow.
-
-    Raises:
-        ClusterError: there is none, which is no PASS.
-    """
-    from steps.cluster.api.owner import WorkflowRun  # noqa: PLC0415
-    from steps.cluster.api.store import ConfigMapStore  # noqa: PLC0415
-
-    report = ConfigMapStore(cluster, WorkflowRun(name, uid)).get(Report)
-    if report is None:
-        raise ClusterError(
-            f"{name} left no report; argo logs -n {cluster.namespace} {name} says why"
-        )
-    return report

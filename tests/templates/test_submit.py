@@ -83,7 +83,7 @@ def run(
 ) -> Any:
     asked: list[tuple[str, str | None]] = []
 
-    def connect(namespace: str, context: str | None) -> FakeCluster:
+    def connect(namespace: str, context: str | None, _: str) -> FakeCluster:
         asked.append((namespace, context))
         return cluster
 
@@ -93,8 +93,8 @@ def run(
             raise ClusterError(f"{name} left no report")
         return report
 
-    monkeypatch.setattr(command, "_connect", connect)
-    monkeypatch.setattr(command, "_report", find_report)
+    monkeypatch.setattr(command, "connect", connect)
+    monkeypatch.setattr(command, "report_of_workflow", find_report)
     result = CliRunner().invoke(app, ["submit", *map(str, words)])
     result.asked = asked  # type: ignore[attr-defined]
     return result

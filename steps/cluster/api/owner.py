@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from steps.cluster.api.client import Cluster, NotFoundError, Object
-from steps.cluster.api.labels import LABEL_UID, LABEL_WORKFLOW, label_value
+from steps.cluster.api.labels import LABEL_KIND, LABEL_UID, LABEL_WORKFLOW, label_value
 
 API_VERSION = "argoproj.io/v1alpha1"
 
@@ -65,3 +66,17 @@ def workflow_start(cluster: Cluster, workflow: WorkflowRun) -> datetime | None:
         return None
     text = (found.get("status") or {}).get("startedAt") or found["metadata"]["creationTimestamp"]
     return datetime.fromisoformat(str(text))
+
+
+def find_run(cluster: Cluster, name: str) -> WorkflowRun | None:
+    """Return the Workflow of a name; of one that is gone, that which left the newest report.
+
+    Raises:
+        ClusterError: the API refused or did not answer.
+    """
+    with suppress(NotFoundError):
+        return WorkflowRun(name, str(cluster.get("Workflow", name)["metadata"]["uid"]))
+    chosen = f"{LABEL_WORKFLOW}={label_value(name)},{LABEL_KIND}=Report"
+    found = [item["metadata"] for item in cluster.find("ConfigMap", chosen)]
+    newest = max(found, key=lambda item: str(item.get("creationTimestamp")), default=None)
+    return WorkflowRun(name, str(newest["labels"][LABEL_UID])) if newest else None
