@@ -22,7 +22,6 @@ import typer
 from catalog.errors import ClusterError, ElsewhereError, InputError, NoPlanError, ReadinessError
 from steps.address import open_store
 from steps.aggregate.step import aggregate_step, last_report, refuse_input
-from steps.detect.parameters import Parameters
 from steps.detect.step import detect_step
 from steps.documents import Report, Result
 from steps.evaluate.step import evaluate_step
@@ -58,9 +57,6 @@ FleetFile = Annotated[
 Outputs = Annotated[
     Path, typer.Option(help="Directory for the small values that the workflow passes on.")
 ]
-Replaced = Annotated[
-    str, typer.Option(help="Replaces this part of the certification; empty keeps it.")
-]
 PATIENCE_SECONDS = 300.0
 _BETWEEN_SECONDS = 5.0
 
@@ -84,42 +80,18 @@ def detect(
     side_by_side: Annotated[
         str, typer.Option(help="WorkflowTemplate that runs all its categories at once.")
     ] = "",
-    name: Replaced = "",
-    stage: Replaced = "",
-    scale: Replaced = "",
-    categories: Replaced = "",
-    node_selector: Replaced = "",
-    node_names: Replaced = "",
-    nodes_per_job: Replaced = "",
-    gpus_per_node: Replaced = "",
-    image: Replaced = "",
-    timeout_per_job: Replaced = "",
-    node_cap: Replaced = "",
-    deadline: Replaced = "",
-    parallel_categories: Replaced = "",
+    replaced: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Replaces a part of the certification."),
+    ] = None,
 ) -> None:
     """Plan the certification, once for a workflow, and hand on the groups of a category."""
-    given = Parameters(
-        name=name,
-        fallback_name=workflow_of(store),
-        stage=stage,
-        scale=scale,
-        categories=categories,
-        node_selector=node_selector,
-        node_names=node_names,
-        nodes_per_job=nodes_per_job,
-        gpus_per_node=gpus_per_node,
-        image=image,
-        timeout_per_job=timeout_per_job,
-        node_cap=node_cap,
-        deadline=deadline,
-        parallel_categories=parallel_categories,
-    )
+    given = {name: value for name, _, value in (item.partition("=") for item in replaced or ())}
     kept = open_store(store)
     try:
-        plan, parallel = detect_step(kept, certification, given, fleet)
+        plan, parallel = detect_step(kept, certification, given, fleet, workflow_of(store))
     except InputError as error:
-        refuse_input(kept, given.name or given.fallback_name, str(error))
+        refuse_input(kept, given.get("name") or workflow_of(store), str(error))
         raise
     groups = [
         group

@@ -66,9 +66,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         workflow: Annotated[str, typer.Option(help="Name of the workflow.")] = "",
         namespace: Annotated[str, typer.Option(help="Of the workflow.")] = NAMESPACE,
-        uid: Annotated[
-            str, typer.Option(help="Of the workflow, where several had its name.")
-        ] = "",
+        uid: Annotated[str, typer.Option(help="Of the workflow, where several had its name.")] = "",
         context: Annotated[str | None, typer.Option(help="Context of the kubeconfig file.")] = None,
         face: Annotated[Face, typer.Option("--format", help="How to show it.")] = Face.TEXT,
     ) -> None:

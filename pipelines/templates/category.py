@@ -15,7 +15,7 @@ from hera.workflows import models as m
 from catalog.entries.entry import Entry
 from pipelines.templates import steps
 from pipelines.templates.names import LABELS, input_parameter, output_of, template_name
-from pipelines.templates.parameters import flags, of_entry
+from pipelines.templates.parameters import build, flags, of_entry
 from pipelines.templates.shapes import (
     any_end,
     arguments,
@@ -41,7 +41,7 @@ def category_template(entry: Entry, namespace: str, options: Options) -> Workflo
     description = f"{entry.description}\n\nCategory `{entry.id}`. Source: {entry.source}."
     isolates = "isolate" in entry.options
     templates: list[Container | DAG] = [
-        steps.detect(options, [*flags(tunables), f"--categories={entry.id}"]),
+        steps.detect(options, [*flags(tunables), f"--set=categories={entry.id}"]),
         steps.groups(options, entry.id),
         steps.run(options, entry.id),
         steps.parse(options, entry.id),
@@ -57,7 +57,7 @@ def category_template(entry: Entry, namespace: str, options: Options) -> Workflo
         labels={**LABELS, "readiness/category": template_name(entry.id)},
         annotations=metadata(entry.title, description),
         entrypoint=_CERTIFY,
-        arguments=[tunable.build() for tunable in tunables],
+        arguments=build(tunables),
         templates=[
             _certify(),
             _category(entry, isolates=isolates),

@@ -22,10 +22,8 @@ from pipelines.templates.names import (
     LABELS,
     input_parameter,
     output_of,
-    parameter,
 )
-from pipelines.templates.parameters import CATEGORIES, flags, of_certification
-from pipelines.templates.parameters import CATEGORY as ONE_CATEGORY
+from pipelines.templates.parameters import build, flags, of_certification
 from pipelines.templates.shapes import any_end, arguments, bounds, display_name, metadata
 from pipelines.templates.steps import Options
 
@@ -45,14 +43,13 @@ _IN_TURN, _AT_ONCE = "in-turn", "at-once"
 def certification_template(namespace: str, options: Options) -> WorkflowTemplate:
     """Return the WorkflowTemplate of a certification over all catalog entries."""
     tunables = of_certification()
-    chosen = f"--categories={parameter(ONE_CATEGORY.name)},{parameter(CATEGORIES.name)}"
     return WorkflowTemplate(
         name=CERTIFICATION,
         namespace=namespace,
         labels=dict(LABELS),
         annotations=metadata(TITLE, DESCRIPTION),
         entrypoint=CERTIFICATION,
-        arguments=[tunable.build() for tunable in tunables],
+        arguments=build(tunables),
         templates=[
             _certification(),
             _categories(),
@@ -60,7 +57,7 @@ def certification_template(namespace: str, options: Options) -> WorkflowTemplate
             # Without a list no category runs, and the aggregation finds all missing.
             steps.detect(
                 options,
-                [*flags(tunables), chosen, f"--side-by-side={CERTIFICATION}"],
+                [*flags(tunables), f"--side-by-side={CERTIFICATION}"],
                 [(_IN_TURN, "[]"), (_AT_ONCE, "[]")],
             ),
             steps.aggregate(options),

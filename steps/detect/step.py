@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from catalog.bars.bar_file import KIND as BARS
@@ -11,7 +11,7 @@ from catalog.hardware.profile_model import KIND as PROFILES
 from catalog.reading.source import Source
 from steps.detect.checks import check_certification
 from steps.detect.core import make_plan
-from steps.detect.parameters import Parameters, documents_in, with_parameters
+from steps.detect.parameters import documents_in, with_parameters
 from steps.documents import Plan
 from steps.fleets.fleet import Fleet, load_fleet
 from steps.store.store import RecordStore
@@ -45,8 +45,9 @@ def plan_for(
 def detect_step(
     store: RecordStore,
     text: str,
-    given: Parameters | None = None,
+    given: Mapping[str, str] | None = None,
     fleet: Path | None = None,
+    fallback_name: str = "certification",
 ) -> tuple[Plan, bool]:
     """Return the plan of the store, or make and write it.
 
@@ -54,8 +55,9 @@ def detect_step(
         store: the record store.
         text: the certification as YAML, and profiles and bars of the user's own as further
             documents; may be empty when the parameters say enough.
-        given: single parameters that replace parts of the text.
+        given: single parameters that replace parts of the text, see `with_parameters`.
         fleet: a fleet file; None asks the cluster.
+        fallback_name: name of a certification that nothing names.
 
     Returns:
         The plan, and whether its categories are to run at once.
@@ -67,7 +69,7 @@ def detect_step(
     known = store.get(Plan)
     if known is not None:
         return known, bool(known.annotations.get("parallelCategories"))
-    source = with_parameters(text, given or Parameters())
+    source = with_parameters(text, given or {}, fallback_name)
     certification = parse_certification(source)
     beside = documents_in(text)
     profiles, bars = beside.get(PROFILES, []), beside.get(BARS, [])

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.certification import Certification, parse_certification
 from catalog.errors import InputError
-from steps.detect.parameters import Parameters, with_parameters
+from steps.detect.parameters import PARAMETERS, with_parameters
 
 TEXT = """\
 kind: Certification
@@ -24,7 +24,18 @@ spec:
 
 
 def read(text: str, **given: str) -> Certification:
-    return parse_certification(with_parameters(text, Parameters(**given)))
+    values = {name.replace("_", "-"): value for name, value in given.items()}
+    return parse_certification(with_parameters(text, values, "wf-1"))
+
+
+def test_unknown_parameters_are_refused_and_the_known_ones_named() -> None:
+    with pytest.raises(InputError, match=r"node-selctor: is no parameter .*node-selector"):
+        read(TEXT, node_selctor="pool=a")
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_an_empty_parameter_keeps_what_the_text_says(name: str) -> None:
+    assert read(TEXT, **{name: ""}) == read(TEXT)
 
 
 def test_text_alone_is_taken_as_it_is() -> None:
@@ -35,7 +46,6 @@ def test_text_alone_is_taken_as_it_is() -> None:
 def test_parameters_alone_make_a_certification() -> None:
     made = read(
         "",
-        fallback_name="wf-1",
         categories="communication/nccl-all-reduce, diagnostics/dcgm-level1,",
         node_selector="pool=b, zone=z1",
         nodes_per_job="2",
