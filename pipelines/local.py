@@ -31,7 +31,7 @@ from steps.evaluate.step import evaluate_step
 from steps.fleets.fleet import Fleet, Job, JobResult
 from steps.isolate.core import MAX_ROUNDS
 from steps.isolate.step import isolate_step
-from steps.jobs.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
+from steps.jobs.retry import run_with_retries
 from steps.parse.step import parse_step
 from steps.store.runs import keep_run
 from steps.store.store import DirectoryStore
@@ -161,37 +161,20 @@ class _Runner:
     def _attempts(
         self, planned: PlannedCategory, part: PlannedPart, group: Group, start: datetime
     ) -> JobResult:
-        """Try again only what an infrastructure failure that can heal has stopped."""
-        result = JobResult(record=_not_started(planned, part, group, start), logs={})
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            if start >= self.clock.deadline:
-                break
-            result = self.fleet.run(
-                Job(
-                    category=planned.id,
-                    cohort=part.cohort,
-                    workload=for_group(part.workload, len(group.nodes)),
-                    group=group,
-                    attempt=attempt,
-                    start=start,
-                )
-            )
-            if not worth_retrying(result.record):
-                break
-            start = result.record.ended + wait_before_next(attempt)
-        return result
+        job = Job(
+            category=planned.id,
+            cohort=part.cohort,
+            workload=for_group(part.workload, len(group.nodes)),
+            group=group,
+            start=start,
+        )
+        if start >= self.clock.deadline:
+            message = "the deadline passed before it started"
+            failure = RunFailure(code="INFRA_DEADLINE", message=message)
+            return JobResult(job.record(RunOutcome.TIMED_OUT, ended=start, failures=(failure,)))
 
+        def wait(result: JobResult, pause: timedelta) -> datetime | None:
+            following = result.record.ended + pause
+            return following if following < self.clock.deadline else None
 
-def _not_started(
-    planned: PlannedCategory, part: PlannedPart, group: Group, when: datetime
-) -> RunRecord:
-    failure = RunFailure(code="INFRA_DEADLINE", message="the deadline passed before it started")
-    return RunRecord(
-        category=planned.id,
-        cohort=part.cohort,
-        group=group,
-        started=when,
-        ended=when,
-        outcome=RunOutcome.TIMED_OUT,
-        failures=(failure,),
-    )
+        return run_with_retries(job, self.fleet.run, wait)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catalog.errors import InputError, Place
-from steps.documents import LogFile, RunFailure, RunOutcome, RunRecord
+from steps.documents import LogFile, RunFailure, RunOutcome
 from steps.fleets.fleet_document import RecordedOutput
 from steps.jobs.failures import hardware_failure
 from steps.jobs.job import Job, JobResult, log_name
@@ -116,14 +116,10 @@ class RecordedFleet:
             files.append(LogFile(name=name, role="kernel", node=node, bytes=len(logs[name])))
         outcome, failures = _ending(output)
         started = output.started or job.start
-        record = RunRecord(
-            category=job.category,
-            cohort=job.cohort,
-            group=job.group,
-            attempt=job.attempt,
+        record = job.record(
+            outcome,
             started=started,
             ended=output.ended or started,
-            outcome=outcome,
             exit_code=output.exit_code,
             logs=tuple(files),
             events=tuple(sorted(output.events, key=lambda event: event.at)),
@@ -165,14 +161,9 @@ def _missing(job: Job) -> JobResult:
     message = f"no stored output of {job.category} for {', '.join(job.group.nodes)}"
     if job.group.iteration > 1:
         message += f", iteration {job.group.iteration}"
-    record = RunRecord(
-        category=job.category,
-        cohort=job.cohort,
-        group=job.group,
-        attempt=job.attempt,
-        started=job.start,
+    record = job.record(
+        RunOutcome.STOPPED,
         ended=job.start,
-        outcome=RunOutcome.STOPPED,
         failures=(RunFailure(code="RESULT_MISSING", message=message),),
     )
     return JobResult(record)

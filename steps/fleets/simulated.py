@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from catalog.entries.entry import find_entry
 from catalog.reading.quantity import format_duration
-from steps.documents import Entity, LogFile, NodeEvent, RunFailure, RunOutcome, RunRecord
+from steps.documents import Entity, LogFile, NodeEvent, RunFailure, RunOutcome
 from steps.jobs.failures import hardware_failure, timeout_failure
 from steps.jobs.job import Job, JobResult, log_name
 from steps.simulator.clock import Script
@@ -117,14 +117,9 @@ def _shows(fault: Fault, job: Job) -> bool:
 
 def _refused(job: Job, failure: RunFailure, seconds: float) -> JobResult:
     """Return the record of a job that Kubernetes never started."""
-    record = RunRecord(
-        category=job.category,
-        cohort=job.cohort,
-        group=job.group,
-        attempt=job.attempt,
-        started=job.start,
+    record = job.record(
+        RunOutcome.INFRASTRUCTURE,
         ended=job.start + timedelta(seconds=seconds),
-        outcome=RunOutcome.INFRASTRUCTURE,
         failures=(failure,),
     )
     return JobResult(record)
@@ -186,14 +181,9 @@ def _played(run: SimulatedRun) -> JobResult:
         file = log_name(job, f"kernel-{node}.log")
         logs[file] = text.encode()
         files.append(LogFile(name=file, role="kernel", node=node, bytes=len(logs[file])))
-    record = RunRecord(
-        category=job.category,
-        cohort=job.cohort,
-        group=job.group,
-        attempt=job.attempt,
-        started=job.start,
+    record = job.record(
+        script.outcome,
         ended=job.start + timedelta(seconds=script.now),
-        outcome=script.outcome,
         exit_code=script.exit_code,
         logs=tuple(files),
         events=tuple(_events(run, script.now)),

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from catalog.workload.workload import Workload
-from steps.documents import Group, RunRecord
+from steps.documents import Group, RunOutcome, RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,24 @@ class Job:
     group: Group
     attempt: int = 1
     start: datetime
+
+    def record(self, outcome: RunOutcome, *, ended: datetime, **more: Any) -> RunRecord:
+        """Return the record of this job.
+
+        Args:
+            outcome: how it ended.
+            ended: when.
+            more: what else the record holds; its start is the job's unless given.
+        """
+        return RunRecord(
+            category=self.category,
+            cohort=self.cohort,
+            group=self.group,
+            attempt=self.attempt,
+            ended=ended,
+            outcome=outcome,
+            **({"started": self.start} | more),
+        )
 
 
 @dataclass(frozen=True, slots=True)

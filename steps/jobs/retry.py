@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from catalog.facts.reasons import reason
-from steps.documents import RunOutcome, RunRecord
+from steps.documents import RunFailure, RunOutcome, RunRecord
+from steps.jobs.job import Job, JobResult
 
 MAX_ATTEMPTS = 3
 """A run that fails for an infrastructure reason that can heal is tried this often in all."""
@@ -15,6 +18,36 @@ MAX_MOVES = 5
 
 FIRST_BACKOFF = timedelta(seconds=30)
 """Wait before the second attempt; it doubles with every further one."""
+
+
+def run_with_retries(
+    job: Job,
+    run: Callable[[Job], JobResult],
+    wait: Callable[[JobResult, timedelta], datetime | RunFailure | None],
+    first: timedelta = FIRST_BACKOFF,
+) -> JobResult:
+    """Run a job, and again while a failure of our own that can heal ends it.
+
+    Args:
+        job: the first attempt.
+        run: runs one.
+        wait: waits before the next, after the result of the last, and returns when that starts.
+            Where there is no time for it, it returns why, which is told behind the first cause; or
+            None, and nothing is told.
+        first: wait before the second attempt.
+    """
+    for number in range(1, MAX_ATTEMPTS + 1):
+        result = run(job)
+        if number == MAX_ATTEMPTS or not worth_retrying(result.record):
+            return result
+        start = wait(result, wait_before_next(number, first))
+        if isinstance(start, RunFailure):
+            failures = (*result.record.failures, start)
+            return JobResult(result.record.model_copy(update={"failures": failures}), result.logs)
+        if start is None:
+            return result
+        job = replace(job, attempt=job.attempt + 1, start=start)
+    raise AssertionError("the last attempt returns")
 
 
 def wait_before_next(attempt: int, first: timedelta = FIRST_BACKOFF) -> timedelta:

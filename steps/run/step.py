@@ -8,9 +8,7 @@ from pathlib import Path
 from catalog.errors import ElsewhereError, InputError, ReadinessError, RecordError
 from catalog.workload.resolve import for_group
 from steps.documents import (
-    Group,
     Plan,
-    PlannedPart,
     RunFailure,
     RunOutcome,
     RunRecord,
@@ -70,7 +68,10 @@ def run_step(
     except (InputError, ElsewhereError):
         raise
     except ReadinessError as error:
-        result = JobResult(record=_broken(category, part, group, job.start, str(error)))
+        failure = RunFailure(code="INFRA_API", message=str(error))
+        ended = datetime.now(UTC)
+        record = job.record(RunOutcome.INFRASTRUCTURE, ended=ended, failures=(failure,))
+        result = JobResult(record)
     return _keep(store, result)
 
 
@@ -104,17 +105,3 @@ def _on_cluster(store: RecordStore, plan: Plan, job: Job, here: str) -> JobResul
     from steps.cluster.attempts.launch import launch  # noqa: PLC0415
 
     return launch(store, job, deadline_seconds=plan.bounds.deadline_seconds, here=here)
-
-
-def _broken(
-    category: str, part: PlannedPart, group: Group, start: datetime, message: str
-) -> RunRecord:
-    return RunRecord(
-        category=category,
-        cohort=part.cohort,
-        group=group,
-        started=start,
-        ended=datetime.now(UTC),
-        outcome=RunOutcome.INFRASTRUCTURE,
-        failures=(RunFailure(code="INFRA_API", message=message),),
-    )

@@ -69,6 +69,7 @@ class _Rows(Pace):
             self._layout, self._banner = layout or self._layout, text
             row = read_row(text, self._layout, 0) if text[:1].isdigit() else None
             if row is not None:
+                self.figure = amount(row.row.out_bus_gbps, "GB/s") or ""
                 yield format_size(row.row.size_bytes), False
 
     def usual_wait(self, waits: Sequence[float], longest: float) -> float:

@@ -60,6 +60,14 @@ class Progress:
         return redact(" ".join(text.split()))[:_LONGEST_QUOTE]
 
     @property
+    def told(self) -> str:
+        """Return the last row or step and what it measured, in one line; empty before the first."""
+        if self.last is None or self._pace is None:
+            return ""
+        figure = f": {self._pace.figure}" if self._pace.figure else ""
+        return f"{self.noun} {self.last}{figure}"
+
+    @property
     def usual_wait(self) -> float:
         """Return how many seconds the next row or step may take where all goes on as before."""
         return self._pace.usual_wait(self._waits, self._longest) if self._pace else 0.0

@@ -50,11 +50,13 @@ class Pace(ABC):
         noun: what progress is, for example ``row``.
         repeats: the same step again is progress; otherwise it is the same one printed twice.
         done: the last step is over.
+        figure: what the last step measured, for people; empty where it does not tell.
     """
 
     noun: ClassVar[str]
     repeats: ClassVar[bool] = False
     done: bool = False
+    figure: str = ""
 
     @abstractmethod
     def steps(self, raw: bytes) -> Iterator[tuple[str, bool]]:

@@ -185,6 +185,12 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
         (waiting("InvalidImageName"), True, "INFRA_IMAGE_PULL"),
         (waiting("ImagePullBackOff", "code = NotFound: not found"), True, "INFRA_IMAGE_PULL"),
         (waiting("ErrImagePull", "401 Unauthorized"), True, "INFRA_IMAGE_PULL"),
+        (waiting("ErrImagePull", "429 Too Many Requests: not found"), False, "INFRA_IMAGE_PULL"),
+        (
+            waiting("ErrImagePull", "lookup x: no such host"),
+            False,
+            "INFRA_IMAGE_PULL",
+        ),
         (waiting("ImagePullBackOff", "dial tcp: no route"), False, "INFRA_IMAGE_PULL"),
         (waiting("CreateContainerConfigError", "no key"), True, "INFRA_CONTAINER_CONFIG"),
         (waiting("RunContainerError", "no space"), False, "INFRA_CONTAINER_CONFIG"),

@@ -24,6 +24,7 @@ from steps.cluster.watching.outputs import Outputs, has_ended
 from steps.cluster.watching.patience import Deadline, Patience
 from steps.cluster.watching.starting import check_nodes, check_start
 from steps.cluster.watching.stop import Stop
+from steps.cluster.watching.telling import Telling, gathering
 from steps.cluster.watching.times import Times
 from steps.cluster.watching.trouble import (
     DEFAULT_SCHEDULER,
@@ -34,7 +35,7 @@ from steps.cluster.watching.trouble import (
     refusal_code,
 )
 from steps.cluster.watching.watcher import Ended, Look, Watcher, api_failure
-from steps.documents import NodeEvent, RunFailure, RunOutcome, RunRecord
+from steps.documents import NodeEvent, RunFailure, RunOutcome
 from steps.jobs.failures import timeout_failure
 from steps.jobs.job import Job, JobResult
 from steps.nodes.labels import CORDON_TAINT
@@ -65,6 +66,7 @@ class Attempt:
         times: waits.
         stop: whether the step was told to stop.
         deadline: of the certification.
+        tell: tells people how far it has come.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class Attempt:
         times: Times,
         stop: Stop,
         deadline: Deadline,
+        tell: Telling,
     ) -> None:
+        self._tell = tell
         self._cluster = cluster
         self._job = job
         self._names = names
@@ -120,14 +124,10 @@ class Attempt:
         failures = (*end.failures, *self._rules_that_broke(), *failures_of(left))
         # Messages carry the words of tools, agents and webhooks.
         told = (item.model_copy(update={"message": redact(item.message)}) for item in failures)
-        record = RunRecord(
-            category=self._job.category,
-            cohort=self._job.cohort,
-            group=self._job.group,
-            attempt=self._job.attempt,
+        record = self._job.record(
+            end.outcome,
             started=self._started,
             ended=datetime.now(UTC),
-            outcome=end.outcome,
             exit_code=end.exit_code,
             logs=files,
             events=self._events(end),
@@ -234,12 +234,10 @@ class Attempt:
             patience.pass_time(counts=not is_queued(seen.jobs.get(name, {}), seen.workers))
             ready = is_ready if self._shape.waits else _is_running
             self._workers |= {str(node_of(pod)): pod for pod in seen.workers if ready(pod)}
+            self._tell.say(gathering(seen.workers, len(self._workers), len(nodes)))
             if len(self._workers) == len(nodes):
                 return
-            over = patience.over
-            check_start(
-                watcher, seen.workers, seen.jobs, name, count=len(nodes), patience_over=over
-            )
+            check_start(watcher, seen.workers, seen.jobs, name, count=len(nodes), patience=patience)
             if self._shape.waits:
                 self._check_workers(seen)
             watcher.pause()
@@ -268,10 +266,10 @@ class Attempt:
             waiting.pass_time(counts=not started and not is_queued(seen.jobs.get(name, {}), main))
             running.pass_time(counts=started)
             if not started:
-                over = waiting.over
-                check_start(watcher, main, seen.jobs, name, count=1, patience_over=over)
+                check_start(watcher, main, seen.jobs, name, count=1, patience=waiting)
             if done is not None or (main and all(has_ended(pod) for pod in main)):
                 self._end(watcher, seen, exit_code(main), succeeded=done)
+            self._tell.say(self._outputs.told())
             stall = self._outputs.stall()
             if stall:
                 raise Ended(RunOutcome.STALLED, stall)

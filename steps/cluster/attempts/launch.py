@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
 from catalog.facts.reasons import BLAMING_KINDS, Effect, Kind, reason
+from catalog.reading.quantity import format_duration
 from steps.cluster.api.owner import workflow_start
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.attempt import Attempt
@@ -18,10 +19,11 @@ from steps.cluster.attempts.witness import check_place
 from steps.cluster.objects.names import GroupNames
 from steps.cluster.watching.patience import Deadline
 from steps.cluster.watching.stop import Stop, stopping
+from steps.cluster.watching.telling import Telling
 from steps.cluster.watching.times import Times
-from steps.documents import Finding, RunFailure, RunOutcome, RunRecord
+from steps.documents import Finding, RunFailure, RunOutcome
 from steps.jobs.job import Job, JobResult
-from steps.jobs.retry import MAX_ATTEMPTS, wait_before_next, worth_retrying
+from steps.jobs.retry import run_with_retries
 from steps.parse.measure import measure
 from steps.store.store import RecordStore
 
@@ -97,23 +99,31 @@ def _deadline(store: ConfigMapStore, seconds: float | None) -> Deadline:
 def _attempts(
     store: ConfigMapStore, job: Job, times: Times, stop: Stop, deadline: Deadline
 ) -> JobResult:
-    while True:
-        result = _attempt(store, job, times, stop, deadline)
-        if stop or job.attempt >= MAX_ATTEMPTS or not worth_retrying(result.record):
-            return result
-        first = timedelta(seconds=times.backoff)
-        pause = wait_before_next(job.attempt, first).total_seconds()
-        if deadline.left <= pause:
-            return _told_too(result, deadline.failure("before the run could be tried again"))
-        if stop.wait(pause):
-            return result
-        job = replace(job, attempt=job.attempt + 1, start=datetime.now(UTC))
+    tell = Telling()
 
+    def run(job: Job) -> JobResult:
+        names = GroupNames(store.workflow, job.category, job.group.id, job.attempt)
+        attempt = Attempt(
+            store.cluster,
+            job,
+            names=names,
+            owner=store.owner,
+            times=times,
+            stop=stop,
+            deadline=deadline,
+            tell=tell,
+        )
+        return _explained(job, attempt.run())
 
-def _told_too(result: JobResult, failure: RunFailure) -> JobResult:
-    """Add a failure that followed from the first."""
-    failures = (*result.record.failures, failure)
-    return JobResult(result.record.model_copy(update={"failures": failures}), result.logs)
+    def wait(result: JobResult, pause: timedelta) -> datetime | RunFailure | None:
+        seconds = pause.total_seconds()
+        if deadline.left <= seconds and not stop:
+            return deadline.failure("before the run could be tried again")
+        first = result.record.failures[0]
+        tell.say(f"tried again in {format_duration(seconds)}: {first.code}: {first.message}")
+        return None if stop.wait(seconds) else datetime.now(UTC)
+
+    return run_with_retries(job, run, wait, timedelta(seconds=times.backoff))
 
 
 def _never_started(job: Job, missing: str | None, stop: Stop, deadline: Deadline) -> JobResult:
@@ -123,32 +133,12 @@ def _never_started(job: Job, missing: str | None, stop: Stop, deadline: Deadline
         failure = RunFailure(code="INFRA_STOPPED", message=f"told to stop {waited}")
     else:
         outcome, failure = RunOutcome.TIMED_OUT, deadline.failure(waited)
-    record = RunRecord(
-        category=job.category,
-        cohort=job.cohort,
-        group=job.group,
-        started=job.start,
+    record = job.record(
+        outcome,
         ended=datetime.now(UTC),
-        outcome=outcome,
         failures=(failure,),
     )
     return JobResult(record)
-
-
-def _attempt(
-    store: ConfigMapStore, job: Job, times: Times, stop: Stop, deadline: Deadline
-) -> JobResult:
-    names = GroupNames(store.workflow, job.category, job.group.id, job.attempt)
-    attempt = Attempt(
-        store.cluster,
-        job,
-        names=names,
-        owner=store.owner,
-        times=times,
-        stop=stop,
-        deadline=deadline,
-    )
-    return _explained(job, attempt.run())
 
 
 def _explained(job: Job, result: JobResult) -> JobResult:

@@ -136,12 +136,17 @@ class Outputs:
         readers.shutdown(wait=False, cancel_futures=True)
         return not late and all(read.result() for read in done)
 
+    def told(self) -> str:
+        """Return how far the tool has come, by the output that came furthest; empty at first."""
+        progress = [item.progress for item in self._followed.values()]
+        return max(progress, key=_how_far).told if progress else ""
+
     def _stalled(self) -> RunFailure | None:
         """Ask the output that came furthest: in a gang one rank prints for all."""
         if self._stall_rules is None or not self._followed:
             return None
         progress = [item.progress for item in self._followed.values()]
-        furthest = max(progress, key=lambda item: (item.last is not None, item.at))
+        furthest = max(progress, key=_how_far)
         return self._stall_rules.failure(furthest, time.monotonic())
 
     def finish(self, pods: Iterable[Mapping[str, Any]], patience: float) -> None:
@@ -180,6 +185,10 @@ class Outputs:
                 )
             )
         return tuple(files), logs
+
+
+def _how_far(progress: Progress) -> tuple[bool, float]:
+    return progress.last is not None, progress.at
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:

@@ -29,6 +29,11 @@ class Patience:
         self._then = now
 
     @property
+    def passed(self) -> float:
+        """Return how many seconds have counted."""
+        return self.seconds - self._left
+
+    @property
     def over(self) -> bool:
         """True when nothing is left."""
         return self._left <= 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steps.cluster.objects.reading import condition, is_ready, name_of
+from steps.cluster.objects.reading import condition, is_ready, name_of, place_of
+from steps.cluster.watching.fitting import never_fits
+from steps.cluster.watching.patience import Patience
 from steps.cluster.watching.trouble import (
     creation_failure,
     is_queued,
+    pull_trouble,
     unready_failure,
     waiting_failure,
 )
@@ -16,6 +19,9 @@ from steps.cluster.watching.watcher import Ended, Watcher
 from steps.documents import Entity, RunFailure, RunOutcome
 
 Object = Mapping[str, Any]
+
+SURE_SECONDS = 45.0
+"""After so many seconds of waiting what seldom heals is taken for lasting."""
 
 
 def check_nodes(
@@ -53,7 +59,7 @@ def check_start(
     name: str,
     *,
     count: int,
-    patience_over: bool,
+    patience: Patience,
 ) -> None:
     """Look for reasons why the pods of a Job do not start.
 
@@ -63,13 +69,20 @@ def check_start(
         jobs: all Jobs by name.
         name: the Job.
         count: pods that it should have.
-        patience_over: whether what may heal by waiting counts already.
+        patience: how long they have waited, and whether what may heal by waiting counts already.
 
     Raises:
         Ended: one was found.
     """
-    waiting = (waiting_failure(pod, patience_over=patience_over) for pod in pods)
+    patience_over, lasting = patience.over, patience.passed >= SURE_SECONDS
+    said = _said_of_image(watcher, pods)
+    waiting = (
+        waiting_failure(pod, patience_over=patience_over, lasting=lasting, said=said.get(i, ""))
+        for i, pod in enumerate(pods)
+    )
     failure = next((found for found in waiting if found), None)
+    if failure is None and lasting:
+        failure = _never_scheduled(watcher, pods)
     if failure is None and len(pods) < count:
         failure = creation_failure(watcher.events_about(name), patience_over=patience_over)
     if failure is None and patience_over:
@@ -82,3 +95,28 @@ def check_start(
             failure = RunFailure(code="INFRA_WORKERS_NOT_READY", message=text)
     if failure:
         raise Ended(RunOutcome.INFRASTRUCTURE, failure)
+
+
+def _said_of_image(watcher: Watcher, pods: Sequence[Object]) -> dict[int, str]:
+    """Return what the kubelet told of the first image that cannot be got, by number of its pod.
+
+    A pod that waits for the next try may no longer say why the last one failed.
+    """
+    for number, pod in enumerate(pods):
+        if pull_trouble(pod) is not None:
+            told = [str(event.get("message")) for event in watcher.events_about(name_of(pod))]
+            return {number: next((text for text in reversed(told) if "ailed to pull" in text), "")}
+    return {}
+
+
+def _never_scheduled(watcher: Watcher, pods: Sequence[Object]) -> RunFailure | None:
+    """Return why a pod can never be scheduled, although all nodes of its group are there."""
+    waits = [pod for pod in pods if condition(pod, "PodScheduled").get("reason") == "Unschedulable"]
+    why = never_fits(waits[0], watcher.nodes()) if waits else None
+    if why is None:
+        return None
+    said = str(condition(waits[0], "PodScheduled").get("message") or "")
+    text = f"{why}: {said}" if said not in why else why
+    return RunFailure(
+        code="INFRA_UNSCHEDULABLE", message=text, entity=place_of(waits[0]), permanent=True
+    )

@@ -42,7 +42,18 @@ _NO_SUCH_IMAGE = re.compile(
     r"not found|manifest unknown|does not exist|no match for platform|unauthorized|access denied",
     re.IGNORECASE,
 )
-"""A registry's definite no; anything else may be a registry that is away for a while."""
+"""A registry's definite no."""
+_NO_SUCH_REGISTRY = re.compile(
+    r"no such host|\b40[13]\b|forbidden|denied|x509|HTTP response to HTTPS client",
+    re.IGNORECASE,
+)
+"""What does not heal where it lasts, such as a registry whose name is mistyped."""
+_PASSES = re.compile(
+    r"\b429\b|toomanyrequests|rate limit|QPS exceeded|time(d )?out|connection re(set|fused)|"
+    r"no route|\bEOF\b|\b50[0234]\b|server misbehaving|temporary failure|deadline exceeded",
+    re.IGNORECASE,
+)
+"""A registry, or the way to it, that is away or busy for a while."""
 
 _REFUSED = re.compile(r"denied the request|violates PodSecurity|is forbidden|is invalid")
 
@@ -193,12 +204,25 @@ def ended_early(pod: Object) -> RunFailure | None:
     return None
 
 
-def waiting_failure(pod: Object, *, patience_over: bool) -> RunFailure | None:
+def pull_trouble(pod: Object) -> str | None:
+    """Return what a pod says of an image that it cannot get; None where it has no such trouble."""
+    for container in containers_of(pod):
+        waiting = container.get("state", {}).get("waiting") or {}
+        if _WAITING.get(str(waiting.get("reason"))) == "INFRA_IMAGE_PULL":
+            return str(waiting.get("message") or "")
+    return None
+
+
+def waiting_failure(
+    pod: Object, *, patience_over: bool, lasting: bool = False, said: str = ""
+) -> RunFailure | None:
     """Return why a pod does not start.
 
     Args:
         pod: the pod.
         patience_over: whether reasons that may heal by waiting count already.
+        lasting: whether it has waited for so long that what seldom heals counts.
+        said: what events say of the image that it cannot get.
     """
     place = place_of(pod)
     for container in containers_of(pod):
@@ -207,19 +231,24 @@ def waiting_failure(pod: Object, *, patience_over: bool) -> RunFailure | None:
         if reason not in _WAITING:
             continue
         message = str(waiting.get("message") or container.get("image"))
-        hopeless = reason in _AT_ONCE or (
-            _WAITING[reason] == "INFRA_IMAGE_PULL" and _NO_SUCH_IMAGE.search(message)
-        )
+        pulls = _WAITING[reason] == "INFRA_IMAGE_PULL"
+        if pulls and said and said not in message:
+            message += f"; {said}"
+        hopeless = reason in _AT_ONCE or (pulls and _is_hopeless(message, lasting=lasting))
         if patience_over or hopeless:
             text = f"{reason}: image {container.get('image')}: {message}"
-            return RunFailure(
-                code=_WAITING[reason], message=text, entity=place, permanent=bool(hopeless)
-            )
+            return RunFailure(code=_WAITING[reason], message=text, entity=place, permanent=hopeless)
     scheduled = condition(pod, "PodScheduled")
     if patience_over and scheduled.get("status") == "False":
         text = str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")
         return RunFailure(code="INFRA_UNSCHEDULABLE", message=text, entity=place)
     return None
+
+
+def _is_hopeless(message: str, *, lasting: bool) -> bool:
+    if _PASSES.search(message):
+        return False
+    return bool(_NO_SUCH_IMAGE.search(message) or (lasting and _NO_SUCH_REGISTRY.search(message)))
 
 
 def unready_failure(pod: Object, events: Iterable[Object]) -> RunFailure:

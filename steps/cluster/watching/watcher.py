@@ -261,6 +261,13 @@ class Watcher:
             return []
         return sorted(found, key=lambda event: told_at(event) or self._since)
 
+    def nodes(self) -> list[Object]:
+        """Return the nodes of the group as they are now; none when they cannot be read."""
+        try:
+            return list(self._read_nodes().values())
+        except ClusterError:
+            return []
+
     def _look_at_nodes(self, pods: Sequence[Object], *, last: bool) -> None:
         self._looks += 1
         nodes = None
