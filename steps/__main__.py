@@ -37,7 +37,7 @@ from steps.outputs import (
     workflow_of,
 )
 from steps.parse.step import parse_step
-from steps.report.headline import verdict_line
+from steps.report.headline import MAX_MESSAGE, verdict_line
 from steps.report.html import render_html
 from steps.run.step import run_step, was_stopped
 from steps.store.store import slug
@@ -157,7 +157,7 @@ def evaluate(store: Store, category: Category, outputs: Outputs = OUTPUTS) -> No
     line = verdict_line(verdict)
     hand_on(outputs, "result", verdict.outcome.value)
     hand_on(outputs, "verdict", line)
-    say_last(line)
+    say_last(verdict_line(verdict, MAX_MESSAGE))
     _say(f"{category}: {line}")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steps.address import PREFIX
 from steps.documents import Group, NodeStatus, Report
-from steps.report.headline import bounded, report_line
+from steps.report.headline import MAX_MESSAGE, bounded, report_line
 
 OUTPUTS = Path("/tmp/outputs")  # noqa: S108  (a container's own /tmp)
 
@@ -57,7 +57,7 @@ def hand_on_report(outputs: Path, report: Report, store: str) -> None:
     hand_on(outputs, "result", report.result.value)
     hand_on(outputs, "verdict", line)
     hand_on(outputs, "report", _how_to_read(store))
-    say_last(line)
+    say_last(report_line(report, MAX_MESSAGE))
 
 
 def workflow_of(store: str) -> str:

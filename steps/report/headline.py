@@ -13,7 +13,9 @@ from steps.documents.verdict import NodeVerdict, Outcome, ReasonGiven, Verdict
 from steps.report.wording import count, number_text, printable, result_sentence
 
 MAX_LINE = 240
-"""Longest line, in characters: two lines of a terminal, far below the 4096 bytes of a kubelet."""
+"""Longest line, in characters: two lines of a terminal."""
+MAX_MESSAGE = 120
+"""Longest last words: `argo get` pads every line of its tree to the longest message."""
 _MAX_NAMED = 3
 _MAX_DETAIL = 72
 
@@ -35,8 +37,13 @@ _RANKS = ("HardwareFailureDetected", "WorkloadFailed", "ThresholdViolation")
 _ENDED = {Outcome.PASS: "passed", Outcome.FAIL: "failed", Outcome.INCONCLUSIVE: "not proven"}
 
 
-def report_line(report: Report) -> str:
-    """Return ``FAIL: node-07 NCCL_LOW_BANDWIDTH 61 < 430, node-09 XID_79 ... and 12 more``."""
+def report_line(report: Report, most: int = MAX_LINE) -> str:
+    """Return ``FAIL: node-07 NCCL_LOW_BANDWIDTH 61 < 430, node-09 XID_79 ... and 12 more``.
+
+    Args:
+        report: the report.
+        most: longest line, in characters; as many nodes are named as fit, three at most.
+    """
     statuses = {Result.FAIL: NodeStatus.FAILED, Result.INCONCLUSIVE: NodeStatus.NOT_PROVEN}
     nodes = [node for node in report.nodes if node.status is statuses.get(report.result)]
     about = [f"{code}: {message}" for code, message in report.problems] or [
@@ -44,16 +51,16 @@ def report_line(report: Report) -> str:
         for item in report.categories
         if item.outcome is not Outcome.PASS and item.outcome.value == report.result.value
     ]
-    return _line(report.result, nodes, about, result_sentence(report))
+    return _line(report.result, nodes, about, result_sentence(report), most)
 
 
-def verdict_line(verdict: Verdict) -> str:
+def verdict_line(verdict: Verdict, most: int = MAX_LINE) -> str:
     """Return the same for one category, and ``PASS: 8 nodes passed``."""
     nodes = [node for node in verdict.nodes if node.outcome is verdict.outcome]
     otherwise = f"{count(len(nodes), 'node')} {_ENDED[verdict.outcome]}"
     if verdict.outcome is Outcome.PASS:
-        return _line(verdict.outcome, (), (), otherwise)
-    return _line(verdict.outcome, nodes, [_worst(verdict.reasons)], otherwise)
+        return _line(verdict.outcome, (), (), otherwise, most)
+    return _line(verdict.outcome, nodes, [_worst(verdict.reasons)], otherwise, most)
 
 
 def bounded(text: str, most: int = MAX_LINE) -> str:
@@ -67,16 +74,18 @@ def _line(
     nodes: Iterable[NodeReport | NodeVerdict],
     about: Iterable[str],
     otherwise: str,
+    most: int,
 ) -> str:
     """Name the nodes; without any, what the whole is about; without that, what else is known."""
     parts = [f"{node.node} {_worst(node.reasons)}" for node in sorted(nodes, key=_rank)]
-    parts = [bounded(part, MAX_LINE - 40) for part in parts or about if part.strip()]
+    # Room for the result before and the number of the others behind.
+    parts = [bounded(part, most - 35) for part in parts or about if part.strip()]
     parts = parts or [otherwise]
     line = ""
     for shown in range(min(_MAX_NAMED, len(parts)), 0, -1):
         more = f" and {len(parts) - shown} more" if len(parts) > shown else ""
         line = f"{result.value}: {', '.join(parts[:shown])}{more}"
-        if len(line) <= MAX_LINE:
+        if len(line) <= most:
             break
     return line
 

@@ -10,7 +10,7 @@ from catalog.facts.reasons import Effect
 from steps.aggregate.core import report_without_plan
 from steps.documents import NodeReport, NodeStatus, NodeVerdict, Outcome, Result, Verdict
 from steps.documents.verdict import ReasonGiven
-from steps.report.headline import MAX_LINE, bounded, report_line, verdict_line
+from steps.report.headline import MAX_LINE, MAX_MESSAGE, bounded, report_line, verdict_line
 from tests.report.samples import all_pass, give
 
 LOW = give("NCCL_LOW_BANDWIDTH", "61 >= 0.92 * 467.5 (at 16G, mean of 10 cycles)")
@@ -20,8 +20,8 @@ def failed(node: str, reason: str = "ThresholdViolation", given: ReasonGiven = L
     return NodeReport(node=node, status=NodeStatus.FAILED, reason=reason, reasons=(given,))
 
 
-def line_of(*nodes: NodeReport, result: Result = Result.FAIL) -> str:
-    return report_line(all_pass().model_copy(update={"result": result, "nodes": nodes}))
+def line_of(*nodes: NodeReport, result: Result = Result.FAIL, most: int = MAX_LINE) -> str:
+    return report_line(all_pass().model_copy(update={"result": result, "nodes": nodes}), most)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,10 @@ def test_wrong_input_is_said_with_its_place() -> None:
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=300), st.text(max_size=400)), max_size=30),
     st.sampled_from(list(Result)),
+    st.sampled_from([MAX_LINE, MAX_MESSAGE]),
 )
 def test_a_line_is_one_line_and_bounded_and_leads_with_the_result(
-    nodes: list[tuple[str, str]], result: Result
+    nodes: list[tuple[str, str]], result: Result, most: int
 ) -> None:
     status = {Result.FAIL: NodeStatus.FAILED, Result.INCONCLUSIVE: NodeStatus.NOT_PROVEN}
     listed = [
@@ -83,8 +84,8 @@ def test_a_line_is_one_line_and_bounded_and_leads_with_the_result(
         )
         for name, text in nodes
     ]
-    line = line_of(*listed, result=result)
+    line = line_of(*listed, result=result, most=most)
     assert line.startswith(f"{result.value}: ")
-    assert len(line) <= MAX_LINE
+    assert len(line) <= most
     assert line.isprintable()
     assert len(bounded(line).encode()) < 4096
