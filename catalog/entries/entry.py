@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from catalog.entries.files import entry_ids, read_entry
 from catalog.errors import InputError, Place
 from catalog.facts.tools import TOOLS
 from catalog.language.expressions import compile_bar
 from catalog.language.vocabulary import Scope
 from catalog.reading.model import Model, suggestion
-from catalog.reading.source import only_mapping, parse_documents, validate
+from catalog.reading.source import validate
 
 
 def _known_tool(name: str) -> str:
@@ -117,18 +117,7 @@ def builtin_entries() -> dict[str, Entry]:
     Raises:
         InputError: a shipped file is damaged.
     """
-    found: dict[str, Entry] = {}
-    root = resources.files("catalog.entries")
-    for domain in sorted(root.iterdir(), key=lambda item: item.name):
-        if not domain.is_dir():
-            continue
-        for file in sorted(domain.iterdir(), key=lambda item: item.name):
-            if file.name.endswith(".yaml"):
-                name = f"catalog/entries/{domain.name}/{file.name}"
-                text = file.read_text(encoding="utf-8")
-                entry = validate(only_mapping(parse_documents(text, name), name), Entry)
-                found[entry.id] = entry
-    return found
+    return {name: validate(read_entry(name).source, Entry) for name in entry_ids()}
 
 
 def find_entry(name: str, place: Place | None = None) -> Entry:

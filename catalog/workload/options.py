@@ -7,19 +7,18 @@ A later layer replaces an option whole, as in NVCRE, but ``env`` and the labels 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from catalog.bars.lint.statements import check_bar
 from catalog.certification import Certification, Options
 from catalog.entries.entry import Entry, find_entry
+from catalog.entries.files import read_entry
 from catalog.errors import InputError, Place
 from catalog.hardware.health import compile_rule
 from catalog.hardware.profile import Assignment
 from catalog.reading.model import Model, suggestion
 from catalog.reading.setting import Origin, Replaced, Setting
-from catalog.reading.source import Path_, Source, parse_documents
+from catalog.reading.source import Path_, Source
 
 NO_SOURCE = Source("certification", {})
 
@@ -45,20 +44,9 @@ def plain(value: Any) -> Any:
 
 def entry_origin(entry: Entry, *path: str) -> Origin:
     """Return the place of a field of a catalog entry."""
-    file = f"catalog/entries/{entry.id}.yaml"
-    lines = _entry_lines(entry.id)
-    probe: Path_ = path
-    while probe and probe not in lines:
-        probe = probe[:-1]
-    return Origin(rule=f"entry {entry.id}", file=file, line=lines.get(probe), source=entry.source)
-
-
-@cache
-def _entry_lines(entry_id: str) -> Mapping[Path_, int]:
-    part = resources.files("catalog.entries").joinpath(*f"{entry_id}.yaml".split("/"))
-    if not part.is_file():
-        return {}
-    return parse_documents(part.read_text(encoding="utf-8"), part.name)[0].lines
+    found = read_entry(entry.id).place(path)
+    rule = f"entry {entry.id}"
+    return Origin(rule=rule, file=found.file, line=found.line, source=entry.source)
 
 
 def merge_options(

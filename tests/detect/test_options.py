@@ -22,7 +22,7 @@ def test_a_category_wins_over_the_certification_and_that_over_the_entry() -> Non
     assert setting.origin.rule == f"category {ALL_REDUCE}"
     assert setting.origin.file == "certification.yaml"
     assert setting.origin.line == 10
-    assert setting.replaced[0].origin.file == f"catalog/entries/{ALL_REDUCE}.yaml"
+    assert setting.replaced[0].origin.file == "catalog/entries/shared/nccl-collective.yaml"
     assert setting.replaced[0].origin.line is not None
 
 

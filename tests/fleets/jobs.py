@@ -39,8 +39,9 @@ def make_workload(
     entry = find_entry(category)
     values = {**entry.options, **(options or {})}
     words = {name: str(value) for name, value in values.items()}
+    words |= {name: str(value) for name, value in entry.facts.items()}
     words |= {"gpusPerNode": str(gpus), "totalGpus": str(ranks), "tensorParallel": "2"}
-    words |= {"dcgmHost": "localhost:5555", "sequenceLength": "8192", "recompute": ""}
+    words |= {"dcgmHost": "localhost:5555", "recompute": ""}
     filled = (re.sub(r"\$\{(\w+)\}", lambda match: words[match[1]], w) for w in entry.command)
     command = tuple(word for word in filled if word)
     return Workload(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
-from importlib import resources
 
 from catalog.bars.bar_file import BarFile, BarItem, entries_of, read_bars
 from catalog.bars.lint.expected import beyond_reach
@@ -13,11 +12,12 @@ from catalog.bars.required import slot_of
 from catalog.bars.stages import find_stage, stages
 from catalog.certification import Certification, parse_certification
 from catalog.entries.entry import Entry, builtin_entries, find_entry
+from catalog.entries.files import read_entry
 from catalog.errors import InputError
 from catalog.hardware.conditions import Names, meet
 from catalog.hardware.profile import Profiles, builtin_profiles
 from catalog.reading.model import suggestion
-from catalog.reading.source import Path_, Source, parse_documents, validate
+from catalog.reading.source import Path_, Source, validate
 
 Stated = tuple[list[Statement], list[Finding]]
 KINDS = ("Certification", "Bars")
@@ -152,16 +152,14 @@ def shipped() -> list[Statement]:
 
 
 def _of_entry(entry: Entry) -> list[Statement]:
-    file = resources.files("catalog.entries").joinpath(*f"{entry.id}.yaml".split("/"))
-    name = f"catalog/entries/{entry.id}.yaml"
-    source = parse_documents(file.read_text(encoding="utf-8"), name)[0]
+    text = read_entry(entry.id)
     return [
         Statement(
             key=bar.key,
             text=bar.expression,
             tool=entry.tool,
             scope=bar.scope,
-            place=source.place(("bars", index, "expression")),
+            place=text.place(("bars", index, "expression")),
             stage=stage,
             set_of=entry.id,
             complete=True,
