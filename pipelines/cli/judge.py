@@ -184,5 +184,5 @@ def _show_reason(reason: ReasonGiven, shown: Container[Evidence]) -> None:
     text.append(reason.message, style="")
     print_hanging(console, text, 2)
     _show_lines([line for line in reason.evidence[:1] if line not in shown])
-    if reason.remedy and reason.effect in {Effect.FAIL, Effect.INCONCLUSIVE}:
+    if reason.remedy and reason.effect.blocks:
         print_hanging(console, Text(f"next: {reason.remedy}", style="dim"), 6)

@@ -230,11 +230,10 @@ def _of_measurements(
     measurements: Measurements, group: Group, steps: ToolSteps[Any] | None
 ) -> list[ReasonGiven]:
     reasons = [from_finding(finding, group.id) for finding in measurements.findings]
-    stops = {Effect.FAIL, Effect.INCONCLUSIVE}
     code = _UNREAD.get(measurements.completeness)
-    if code and not any(item.effect in stops for item in reasons):
+    if code and not any(item.effect.blocks for item in reasons):
         reasons.append(give(code, group=group.id))
-    if steps and not any(item.effect in stops for item in reasons):
+    if steps and not any(item.effect.blocks for item in reasons):
         text = steps.unexplained(measurements)
         if text:
             reasons.append(give("SCHEMA_UNKNOWN", text, group=group.id))

@@ -8,8 +8,6 @@ from catalog.facts.reasons import Effect, reason
 from catalog.facts.xids import find_xid
 from steps.documents import Entity, Evidence, Finding, ReasonGiven
 
-_ORDER = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}
-
 
 def give(
     code: str,
@@ -66,4 +64,4 @@ def from_finding(finding: Finding, group: str | None = None) -> ReasonGiven:
 def worst_first(reasons: Iterable[ReasonGiven]) -> tuple[ReasonGiven, ...]:
     """Sort by effect, keeping the order within one effect; drop exact repeats."""
     unique = dict.fromkeys(reasons)
-    return tuple(sorted(unique, key=lambda item: _ORDER[item.effect]))
+    return tuple(sorted(unique, key=lambda item: item.effect.rank))

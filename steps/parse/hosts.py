@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from catalog.facts.reasons import Effect
 from steps.documents import Finding, RankPlace
 from steps.parse.api import ParseContext
 from steps.parse.findings import finding
@@ -107,7 +106,7 @@ def check_hosts(ranks: Sequence[RankPlace], context: ParseContext) -> list[Findi
     else:
         says = f"no host of the output is a node of the group; pods of it may be: {_list(strange)}"
         return [finding("HOSTS_DIFFER", says)]
-    return [finding("HOSTS_DIFFER", says, effect=Effect.INCONCLUSIVE)]
+    return [finding("HOSTS_DIFFER", says, variant="elsewhere")]
 
 
 def _list(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from catalog.facts.reasons import Effect
+from catalog.facts.reasons import reason
 from catalog.facts.tools import output_kinds
 from steps.documents import (
     Completeness,
@@ -19,29 +19,6 @@ from steps.parse.hosts import check_hosts, node_names
 from steps.parse.sightings import node_of_rank
 
 MAX_FINDINGS = 500
-
-# What these say holds for one reader's output only, not for the run.
-_ABOUT_THE_OUTPUT = frozenset(
-    {
-        "LOG_EMPTY",
-        "LOG_TRUNCATED",
-        "LOG_UNREADABLE",
-        "SCHEMA_UNKNOWN",
-        "NO_RESULT_ROWS",
-        "SIZE_MISSING",
-        "EXIT_CODE_UNKNOWN",
-        "EXIT_CODE_NONZERO",
-        "AVG_MISMATCH",
-        "MULTIPLE_RUNS",
-        "DUPLICATE_ROW",
-        "VALIDATION_OFF",
-        "TRAIN_TOO_FEW_STEPS",
-        "DCGM_RESULT_MISSING",
-        "DCGM_DID_NOT_RUN",
-    }
-)
-
-_SERIOUSNESS = {Effect.FAIL: 0, Effect.INCONCLUSIVE: 1, Effect.WARN: 2, Effect.NOTE: 3}
 
 
 def from_parts(parts: Sequence[Part], name: str, context: ParseContext) -> Measurements:
@@ -92,7 +69,7 @@ def _joins(item: Finding, main: Part) -> bool:
     """
     if item.code == "EXIT_CODE_NONZERO" and not main.mode.weighs_exit:
         return main.completeness in {None, Completeness.COMPLETE}
-    return item.code not in _ABOUT_THE_OUTPUT
+    return not reason(item.code).about_output
 
 
 def _without_result(part: Part) -> Completeness:
@@ -133,7 +110,7 @@ def combine(measurements: Sequence[Measurements]) -> Measurements:
     findings = list(main.findings)
     for item in others:
         findings += [
-            one for one in item.findings if item in counting or one.code not in _ABOUT_THE_OUTPUT
+            one for one in item.findings if item in counting or not reason(one.code).about_output
         ]
     if rivals:
         findings.append(
@@ -216,7 +193,7 @@ def _tidy(
         )
         key = (placed.code, placed.effect, placed.entities, placed.message)
         kept.setdefault(key, placed)
-    ordered = sorted(kept.values(), key=lambda item: _SERIOUSNESS[item.effect])
+    ordered = sorted(kept.values(), key=lambda item: item.effect.rank)
     return tuple(ordered[:MAX_FINDINGS])
 
 

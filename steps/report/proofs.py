@@ -18,7 +18,6 @@ from steps.documents.verdict import (
 )
 from steps.report.wording import STATUS_WORDS, exclusion_words, printable
 
-_STOPS = (Effect.FAIL, Effect.INCONCLUSIVE)
 _NOT_EVALUATED = {"FIGURE_MISSING", "EXPRESSION_ERROR", "ROWS_MISSING", "PEERS_MISSING"}
 """Codes of expressions that are neither true nor false."""
 
@@ -172,7 +171,7 @@ class ProofIndex:
     def open_reasons(self, node: NodeReport) -> tuple[Proof, ...]:
         """Return why a node is not proven."""
         everything = self._all(node)
-        return tuple(p for p in everything if p.reason.effect in _STOPS) or everything
+        return tuple(p for p in everything if p.reason.effect.blocks) or everything
 
     def warnings(self, node: NodeReport) -> tuple[Proof, ...]:
         """Return the warnings of a node."""
@@ -203,8 +202,7 @@ class ProofIndex:
         ]
         known = {proof.reason for proof in proofs}
         proofs += [Proof(item) for item in node.reasons if item not in known]
-        rank = list(Effect)
-        return tuple(sorted(proofs, key=lambda proof: rank.index(proof.reason.effect)))
+        return tuple(sorted(proofs, key=lambda proof: proof.reason.effect.rank))
 
     def _proof(self, category: str, item: ReasonGiven, verdict: NodeVerdict) -> Proof:
         run = self.run(category, item.group or verdict.decided_by)

@@ -282,12 +282,9 @@ def reason_summaries(category: CategoryReport) -> tuple[ReasonSummary, ...]:
         names = groups.setdefault(key, {})
         if group_id:
             names[group_id] = None
-    rank = list(Effect)
     return tuple(
         ReasonSummary(code, effect, tuple(groups[code, effect]), tuple(found.values()))
-        for (code, effect), found in sorted(
-            examples.items(), key=lambda entry: rank.index(entry[0][1])
-        )
+        for (code, effect), found in sorted(examples.items(), key=lambda entry: entry[0][1].rank)
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -146,3 +148,11 @@ def test_columns_of_codes_name_codes() -> None:
         assert each.code not in each.follows
         for variant in each.variants.values():
             assert variant.effect is not each.effect, each.code
+
+
+def test_the_catalog_alone_says_what_a_code_does() -> None:
+    """No reader sets the effect of a finding by itself: another case of a code is a variant."""
+    for path in Path("steps/parse").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for word in node.keywords if isinstance(node, ast.Call) else ():
+                assert "Effect." not in ast.unparse(word.value) or word.arg != "effect", path

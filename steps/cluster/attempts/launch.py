@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from catalog.entries.entry import find_entry
 from catalog.errors import InputError, Place
-from catalog.facts.reasons import BLAMING_KINDS, Effect, Kind, reason
+from catalog.facts.reasons import BLAMING_KINDS, Kind, reason
 from catalog.reading.quantity import format_duration
 from steps.cluster.api.owner import workflow_start
 from steps.cluster.api.store import ConfigMapStore
@@ -152,7 +152,7 @@ def _explained(job: Job, result: JobResult) -> JobResult:
     read = measure(
         find_entry(job.category), job.workload, result.record, lambda name: result.logs[name]
     )
-    stops = [item for item in read.findings if item.effect in {Effect.FAIL, Effect.INCONCLUSIVE}]
+    stops = [item for item in read.findings if item.effect.blocks]
     ours = [item for item in stops if _is_ours(item) and item.cause is None]
     if not ours or read.rows or any(_blames(item) for item in stops):
         return result

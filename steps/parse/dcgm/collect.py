@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from catalog.facts.reasons import Effect
+from catalog.facts.reasons import Effect, reason
 from steps.documents import Entity, Evidence, Finding
 from steps.parse.dcgm.results import TestResult
 from steps.parse.findings import finding
@@ -43,9 +43,10 @@ class Findings:
     def add(
         self,
         code: str,
-        effect: Effect,
         message: str,
         *,
+        variant: str | None = None,
+        effect: Effect | None = None,
         result: TestResult | None = None,
         entities: tuple[Entity, ...] = (),
         text: str | None = None,
@@ -56,14 +57,16 @@ class Findings:
 
         Args:
             code: reason code.
-            effect: what it does to a verdict.
             message: for people; the first one is kept.
+            variant: the case of the code, where it is not its usual one.
+            effect: what DCGM's own table says, for codes that stand for many errors.
             result: the result it speaks of, which gives the entity.
             entities: used instead, where no single result is meant.
             text: the proof; without it the finding has no evidence.
             line: 1-based line of the proof.
             cause: code of the finding that this one follows from.
         """
+        effect = effect or reason(code).effect_in(variant)
         about = entities or (self.entity(result) if result else self.node_entity())
         # Fails and per-GPU causes stay apart, because each names another culprit.
         key: tuple[object, ...] = (code, effect, cause)
@@ -91,13 +94,8 @@ class Findings:
         node = host or self._node
         return (Entity(node=node),) if node else ()
 
-    def has(self, effect: Effect) -> bool:
-        """Tell whether a finding of this effect is there."""
-        return any(found.effect is effect for found in self._open.values())
-
     def finish(self) -> list[Finding]:
         """Return the findings, most serious first."""
-        order = [Effect.FAIL, Effect.INCONCLUSIVE, Effect.WARN, Effect.NOTE]
         return [
             finding(
                 found.code,
@@ -108,7 +106,7 @@ class Findings:
                 count=found.count,
                 cause=found.cause,
             )
-            for found in sorted(self._open.values(), key=lambda f: order.index(f.effect))
+            for found in sorted(self._open.values(), key=lambda f: f.effect.rank)
         ]
 
 

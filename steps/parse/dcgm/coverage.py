@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from catalog.facts import dcgm
-from catalog.facts.reasons import Effect
 from steps.documents import Entity
 from steps.parse.api import ParseContext
 from steps.parse.dcgm.collect import Findings
@@ -29,7 +28,7 @@ def check_coverage(run: DiagnosticRun, findings: Findings, context: ParseContext
     tests = by_test(run.results)
     all_skipped = all(r.status == "skip" for results in tests.values() for r in results)
     if all_skipped:
-        findings.add("DCGM_ALL_SKIPPED", Effect.INCONCLUSIVE, "every test was skipped")
+        findings.add("DCGM_ALL_SKIPPED", "every test was skipped")
     else:
         _skipped(run, tests, findings)
         _only_deployment(tests, findings)
@@ -66,12 +65,12 @@ def _only_deployment(tests: dict[str, list[TestResult]], findings: Findings) -> 
     ]
     if beyond and all(result.status == "skip" for result in beyond):
         message = "every test beyond the deployment checks was skipped"
-        findings.add("DCGM_ALL_SKIPPED", Effect.INCONCLUSIVE, message, line=beyond[0].line)
+        findings.add("DCGM_ALL_SKIPPED", message, line=beyond[0].line)
 
 
 def _skipped(run: DiagnosticRun, tests: dict[str, list[TestResult]], findings: Findings) -> None:
     """Name skipped tests, those with the same reason together."""
-    groups: dict[tuple[Effect, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[bool, str], list[str]] = defaultdict(list)
     for name, results in tests.items():
         skipped = [result for result in results if result.status == "skip"]
         if not skipped:
@@ -80,17 +79,17 @@ def _skipped(run: DiagnosticRun, tests: dict[str, list[TestResult]], findings: F
         core = known is not None and known.core and known.level > 1
         others = any(result.status != "skip" and result.gpus for result in results)
         # Others show that the test can run here, so these GPUs are not proven.
-        effect = Effect.INCONCLUSIVE if core and others else Effect.NOTE
+        unproven = core and others
         told = [r for r in run.results if canonical(r.test) == name and r.status == "skip"]
-        groups[effect, _why(told)].append(name)
-    for (effect, why), names in groups.items():
+        groups[unproven, _why(told)].append(name)
+    for (unproven, why), names in groups.items():
         skipped = [r for name in names for r in tests[name] if r.status == "skip"]
         listed = ", ".join(names).replace("_", " ")
-        where = " on some GPUs" if effect is Effect.INCONCLUSIVE else ""
+        where = " on some GPUs" if unproven else ""
         findings.add(
             "DCGM_TEST_SKIPPED",
-            effect,
             f"skipped{where}: {listed} ({why})",
+            variant="some-gpus" if unproven else None,
             entities=tuple(dict.fromkeys(e for r in skipped for e in findings.entity(r))),
             text=f"{skipped[0].test}: {skipped[0].word or 'Skip'}: {why}",
             line=skipped[0].line,
@@ -143,7 +142,6 @@ def _level(
     if reached < asked:
         findings.add(
             "DCGM_LEVEL_TOO_LOW",
-            Effect.INCONCLUSIVE,
             f"the run covers level {reached}, level {asked} was asked for"
             if context.diag_level
             else f"the run covers level {reached}; all tests of level {reached + 1} were skipped",
@@ -159,7 +157,7 @@ def _level(
     present = {name for name, results in tests.items() if any(r.word for r in results)}
     missing = ", ".join(sorted(expected - present)).replace("_", " ")
     if missing:
-        findings.add("DCGM_RESULT_MISSING", Effect.NOTE, f"no result of {missing}")
+        findings.add("DCGM_RESULT_MISSING", f"no result of {missing}")
 
 
 def _gpus(
@@ -181,7 +179,7 @@ def _gpus(
     elif 0 < len(run.entities) < expected:
         # A preflight check runs on the GPUs of its pod, which need not be all.
         message = f"the check ran on {len(run.entities)} of {expected} GPUs"
-        findings.add("DCGM_RESULT_MISSING", Effect.INCONCLUSIVE, message)
+        findings.add("DCGM_RESULT_MISSING", message, variant="gpu-untested")
 
 
 def _without_result(
@@ -209,9 +207,9 @@ def _no_result(
 ) -> None:
     findings.add(
         "DCGM_RESULT_MISSING",
-        Effect.INCONCLUSIVE,
         f"GPU {gpu} {what}",
         entities=(Entity(node=host or context.node, gpu=gpu),),
+        variant="gpu-untested",
     )
 
 
@@ -233,8 +231,8 @@ def _missing(
     unread = bool(run.problems or run.runtime_errors)
     findings.add(
         "DCGM_GPU_MISSING",
-        Effect.INCONCLUSIVE if unread else Effect.FAIL,
         f"the diagnostic saw {len(here)} of {expected} GPUs; index {names} is absent",
+        variant="unread" if unread else None,
         entities=tuple(Entity(node=host or context.node, gpu=gpu) for gpu in absent)
         or findings.node_entity(host),
     )

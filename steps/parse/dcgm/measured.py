@@ -34,7 +34,7 @@ class _Weighed:
     @property
     def status(self) -> str:
         """The status; an excused Fail is a warning, its own word stays in the text."""
-        excused = self.effect in {Effect.NOTE, Effect.WARN}
+        excused = not self.effect.blocks
         return "warn" if self.result.status == "fail" and excused else self.result.status
 
 
@@ -54,9 +54,9 @@ def to_part(run: DiagnosticRun, context: ParseContext) -> Part:
     if run.whole_run:
         check_coverage(run, findings, context)
     if run.infos_cut:
-        findings.add("DCGM_INFO_TRUNCATED", Effect.NOTE, run.infos_cut)
+        findings.add("DCGM_INFO_TRUNCATED", run.infos_cut)
     if run.runs > 1:
-        findings.add("MULTIPLE_RUNS", Effect.NOTE, f"the output holds {run.runs} runs")
+        findings.add("MULTIPLE_RUNS", f"the output holds {run.runs} runs")
     _exit_code(run, weighed, findings, context)
     return Part(
         mode=run.mode,
@@ -88,15 +88,15 @@ def _links(run: DiagnosticRun, findings: Findings, context: ParseContext) -> Non
         down = states.count("D")
         if down == 0:
             continue
-        code, effect = "NVLINK_DOWN", Effect.FAIL
+        code, variant = "NVLINK_DOWN", None
         if context.hardware.nvlink is False:
-            code, effect = "DCGM_CONFIG", Effect.WARN
+            code, variant = "DCGM_CONFIG", "links-unexpected"
         which = "all" if down == len(states) else str(down)
         findings.add(
             code,
-            effect,
             f"{which} of {len(states)} NVLinks of GPU {gpu} are down",
             entities=(Entity(node=context.node, gpu=gpu),),
+            variant=variant,
             text=f"gpuId {gpu}: {' '.join(states)}",
             line=line,
         )
@@ -112,7 +112,6 @@ def _summaries(results: list[TestResult], weighed: list[_Weighed], findings: Fin
         if result.summary and result.status == "fail" and own[name] <= {"pass", "skip"}:
             findings.add(
                 "DCGM_INCONSISTENT",
-                Effect.INCONCLUSIVE,
                 f"{name.replace('_', ' ')} fails as a whole, but no GPU fails",
                 text=f"{result.test}: {result.word}",
                 line=result.line,
@@ -128,7 +127,6 @@ def _schema(run: DiagnosticRun, findings: Findings) -> None:
     for problem in [*run.problems, *unknown]:
         findings.add(
             "SCHEMA_UNKNOWN",
-            Effect.INCONCLUSIVE,
             problem.text,
             text=problem.text,
             line=problem.line,
@@ -141,22 +139,19 @@ def _gave_up(run: DiagnosticRun, findings: Findings) -> None:
         code = runtime_code(error.text)
         text = error.text
         if run.multi_node and "mpi" in text.lower() and code == "DCGM_DID_NOT_RUN":
-            findings.add("INFRA_MPI", Effect.INCONCLUSIVE, text, text=text, line=error.line)
-            findings.add(
-                code, Effect.INCONCLUSIVE, text, text=text, line=error.line, cause="INFRA_MPI"
-            )
+            findings.add("INFRA_MPI", text, text=text, line=error.line)
+            findings.add(code, text, text=text, line=error.line, cause="INFRA_MPI")
             continue
-        findings.add(code, Effect.INCONCLUSIVE, text, text=text, line=error.line)
+        findings.add(code, text, text=text, line=error.line)
     if run.truncated:
         findings.add(
             "LOG_TRUNCATED",
-            Effect.INCONCLUSIVE,
             run.truncated.text,
             text=run.truncated.text,
             line=run.truncated.line,
         )
     elif run.whole_run and not (run.results or run.runtime_errors or run.problems):
-        findings.add("NO_RESULT_ROWS", Effect.INCONCLUSIVE, "the output has no test results")
+        findings.add("NO_RESULT_ROWS", "the output has no test results")
 
 
 def runtime_code(text: str) -> str:
@@ -185,7 +180,7 @@ def _exit_code(
     says = f"exit code {context.exit_code} is DCGM status {code.code} ({code.name}): {code.says}"
     run.facts["exitCode"] = says
     if not any(item.result.status in {"fail", "unknown"} for item in weighed) and run.results:
-        findings.add("DCGM_INCONSISTENT", Effect.INCONCLUSIVE, f"no result fails, but {says}")
+        findings.add("DCGM_INCONSISTENT", f"no result fails, but {says}")
 
 
 def _completeness(run: DiagnosticRun) -> Completeness | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.facts.reasons import Effect
 from catalog.facts.tools import OutputKind, output_kind
 from steps.documents import Completeness, DiagnosticRow, Entity, Figure
 from steps.parse.api import Line, ParseContext, Part
@@ -270,18 +269,16 @@ def _to_part(run: _Run, context: ParseContext) -> Part:
     if run.claimed == 0:
         return Part(mode=run.mode, tool="nvbandwidth")
     for problem in run.problems:
-        findings.add("SCHEMA_UNKNOWN", Effect.INCONCLUSIVE, problem, text=problem)
+        findings.add("SCHEMA_UNKNOWN", problem, text=problem)
     for text, line in run.errors:
-        findings.add("NVBANDWIDTH_ERROR", Effect.INCONCLUSIVE, text, text=text, line=line)
+        findings.add("NVBANDWIDTH_ERROR", text, text=text, line=line)
     rows = [row for case in run.cases for row in _rows(run, case)]
     for case in run.cases:
         _weigh(case, findings)
     if run.cut_off:
-        findings.add(
-            "LOG_TRUNCATED", Effect.INCONCLUSIVE, run.cut_off, text=run.cut_off, line=run.last_line
-        )
+        findings.add("LOG_TRUNCATED", run.cut_off, text=run.cut_off, line=run.last_line)
     if not any(case.values for case in run.cases):
-        findings.add("NO_RESULT_ROWS", Effect.INCONCLUSIVE, "no test case measured anything")
+        findings.add("NO_RESULT_ROWS", "no test case measured anything")
     _gpus(run, findings, context)
     facts = {"hosts": ", ".join(sorted(hosts))} if hosts else {}
     return Part(
@@ -304,19 +301,15 @@ def _weigh(case: _Case, findings: Findings) -> None:
         why = f": {case.why}" if case.why else ""
         findings.add(
             "NVBANDWIDTH_ERROR",
-            Effect.INCONCLUSIVE,
             f"{case.name} could not be run{why}",
             text=said,
             line=case.line,
         )
     elif case.status == "skip":
-        findings.add(
-            "DCGM_TEST_SKIPPED", Effect.NOTE, f"{case.name} was waived", text=said, line=case.line
-        )
+        findings.add("DCGM_TEST_SKIPPED", f"{case.name} was waived", text=said, line=case.line)
     elif case.status == "pass" and not case.values:
         findings.add(
             "DCGM_INCONSISTENT",
-            Effect.INCONCLUSIVE,
             f"{case.name} passed, but has no values",
             text=said,
             line=case.line,
@@ -336,7 +329,6 @@ def _gpus(run: _Run, findings: Findings, context: ParseContext) -> None:
             node = host if len(hosts) > 1 else context.node or host
             findings.add(
                 "DCGM_GPU_MISSING",
-                Effect.FAIL,
                 f"nvbandwidth saw {number} of {context.hardware.gpus_per_node} GPUs",
                 entities=(Entity(node=node),) if node else (),
             )

@@ -278,11 +278,11 @@ class Policy:
         cause: str | None = None,
     ) -> None:
         name = words.canonical(result.test).replace("_", " ")
-        self._gravest = max(self._gravest, effect, key=_MILD_FIRST.index)
+        self._gravest = max(self._gravest, effect, key=lambda each: -each.rank)
         self._out.add(
             code,
-            effect,
             f"{name}: {result.status}: {complaint.text}",
+            effect=effect,
             result=result,
             text=complaint.text,
             line=complaint.line or result.line,
@@ -290,8 +290,5 @@ class Policy:
         )
 
 
-_MILD_FIRST = (Effect.NOTE, Effect.WARN, Effect.INCONCLUSIVE, Effect.FAIL)
-
-
 def _milder(one: Effect, other: Effect) -> Effect:
-    return min(one, other, key=_MILD_FIRST.index)
+    return max(one, other, key=lambda each: each.rank)

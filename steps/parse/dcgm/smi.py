@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from catalog.facts.reasons import Effect
 from catalog.facts.tools import output_kind
 from steps.documents import Entity
 from steps.parse.api import Line, ParseContext, Part
@@ -52,7 +51,7 @@ _FIELDS = re.compile(
 
 class _Sighting(NamedTuple):
     code: str
-    effect: Effect
+    variant: str | None
     message: str
     entity: Entity
     line: Line
@@ -108,7 +107,7 @@ class NvidiaSmiScanner:
             index = words.gpu_index(match["index"])
             message = f"nvidia-smi cannot reach the GPU: {why or 'no reason given'}"
             entity = Entity(node=line.host, gpu=index, pci=match["pci"])
-            self._see("GPU_FELL_OFF_BUS", Effect.FAIL, message, entity, line)
+            self._see("GPU_FELL_OFF_BUS", message, entity, line)
             return True
         if "No devices were found" in text:
             self._none_found = line
@@ -116,7 +115,7 @@ class NvidiaSmiScanner:
         lost = _LOST.search(text)
         if lost and "Xid" not in text and "NVRM" not in text:
             entity = Entity(node=line.host, pci=lost["pci"] or self._gpu.pci, gpu=self._gpu.gpu)
-            self._see("GPU_FELL_OFF_BUS", Effect.FAIL, "the GPU is lost", entity, line)
+            self._see("GPU_FELL_OFF_BUS", "the GPU is lost", entity, line)
             return True
         return False
 
@@ -164,14 +163,14 @@ class NvidiaSmiScanner:
             return False
         if _ALL_INACTIVE in text:
             self._listing_only = False
-            self._see("NVLINK_DOWN", Effect.FAIL, "all NVLinks are inactive", self._gpu, line)
+            self._see("NVLINK_DOWN", "all NVLinks are inactive", self._gpu, line)
             return True
         errors = _LINK_ERRORS.search(text)
         if errors and self._gpu.gpu is not None:
             self._listing_only = False
             if int(errors["count"]):
                 says = f"NVLink {errors['link']}: {errors['count']} {errors['what']} errors"
-                self._see("NVLINK_ERRORS", Effect.WARN, says, self._gpu, line)
+                self._see("NVLINK_ERRORS", says, self._gpu, line)
             return True
         link = _LINK.search(text)
         if link and self._gpu.gpu is not None:
@@ -220,7 +219,6 @@ class NvidiaSmiScanner:
         elif name == "Remapping Failure Occurred" and yes:
             self._see(
                 "ROW_REMAP_FAILED",
-                Effect.FAIL,
                 "a memory row could not be remapped",
                 self._gpu,
                 line,
@@ -228,7 +226,6 @@ class NvidiaSmiScanner:
         elif name == "SRAM Threshold Exceeded" and yes:
             self._see(
                 "ECC_UNCORRECTABLE",
-                Effect.FAIL,
                 "the SRAM error threshold is exceeded",
                 self._gpu,
                 line,
@@ -240,24 +237,21 @@ class NvidiaSmiScanner:
             if errors:
                 self._uncorrectable(int(errors), name, self._gpu, line)
         elif name == "HW Thermal Slowdown" and value == "Active":
-            self._see(
-                "GPU_THERMAL", Effect.WARN, "the GPU slows down because of heat", self._gpu, line
-            )
+            self._see("GPU_THERMAL", "the GPU slows down because of heat", self._gpu, line)
 
     def _pending(self, message: str, line: Line) -> None:
-        self._see("ROW_REMAP_PENDING", Effect.WARN, message, self._gpu, line)
+        self._see("ROW_REMAP_PENDING", message, self._gpu, line)
 
     def _uncorrectable(self, number: int, name: str, entity: Entity, line: Line) -> None:
         self._see(
             "ECC_UNCORRECTABLE",
-            Effect.FAIL,
             f"{number} uncorrectable memory errors since the last reset ({name})",
             entity,
             line,
         )
 
-    def _see(self, code: str, effect: Effect, message: str, entity: Entity, line: Line) -> None:
-        self._sightings.append(_Sighting(code, effect, message, entity, line))
+    def _see(self, code: str, message: str, entity: Entity, line: Line) -> None:
+        self._sightings.append(_Sighting(code, None, message, entity, line))
 
     def finish(self, context: ParseContext) -> Part:
         """Return what was found."""
@@ -275,15 +269,15 @@ class NvidiaSmiScanner:
         )
 
     def _add(self, findings: Findings, context: ParseContext, seen: _Sighting) -> None:
-        code, effect = seen.code, seen.effect
+        code, variant = seen.code, seen.variant
         if code == "NVLINK_DOWN" and context.hardware.nvlink is False:
-            code, effect = "DCGM_CONFIG", Effect.NOTE
+            code, variant = "DCGM_CONFIG", "no-nvlink"
         about = seen.entity.model_copy(update={"node": seen.entity.node or context.node})
         where = str(about)
         findings.add(
             code,
-            effect,
             f"{where}: {seen.message}" if where else seen.message,
+            variant=variant,
             entities=(about,) if where else (),
             text=seen.line.text.strip(),
             line=seen.line.number,
@@ -299,9 +293,9 @@ class NvidiaSmiScanner:
             everything = len(down) == len(links)
             names = ", ".join(link for link, _ in down)
             message = "all NVLinks are inactive" if everything else f"NVLink {names} inactive"
-            effect = Effect.FAIL if everything else Effect.WARN
+            variant = None if everything else "some-links"
             entity = Entity(node=down[0][1].host, gpu=gpu)
-            seen.append(_Sighting("NVLINK_DOWN", effect, message, entity, down[0][1]))
+            seen.append(_Sighting("NVLINK_DOWN", variant, message, entity, down[0][1]))
         return seen
 
     def _count(self, findings: Findings, context: ParseContext) -> None:
@@ -311,10 +305,10 @@ class NvidiaSmiScanner:
             # Inside a container this is as likely a missing device request as a dead driver.
             findings.add(
                 "GPU_MISSING",
-                Effect.INCONCLUSIVE,
                 "nvidia-smi found no GPU",
                 text=self._none_found.text.strip(),
                 line=self._none_found.number,
+                variant="none-visible",
             )
         number, place = len(self._listed), None
         whole = self._listing_only and 0 in self._listed
@@ -327,7 +321,6 @@ class NvidiaSmiScanner:
         gaps = f"; index {', '.join(map(str, absent))} is absent" if absent else ""
         findings.add(
             "GPU_MISSING",
-            Effect.FAIL,
             f"nvidia-smi lists {number} of {expected} GPUs{gaps}",
             entities=tuple(Entity(node=context.node, gpu=gpu) for gpu in absent)
             or findings.node_entity(),

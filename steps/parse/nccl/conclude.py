@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catalog.facts.reasons import Effect
 from steps.documents import Completeness, Evidence, Figure, Finding, NcclRow
 from steps.documents.measurements import Row
 from steps.parse.api import Line, ParseContext
@@ -117,7 +116,7 @@ class Concluder:
         return chosen, finding(
             "MULTIPLE_RUNS",
             f"the output holds {len(runs)} runs; {which}",
-            effect=Effect.WARN if retried else None,
+            variant="retried" if retried else None,
             proof=proof,
             count=len(runs),
         )
@@ -358,8 +357,7 @@ class Concluder:
             finding(
                 "SIZE_MISSING",
                 f"rows of the sweep are not here: {says}",
-                # a person who shortens a log does so; the size that counts is checked by itself
-                effect=Effect.NOTE,
+                variant="in-the-middle",
                 count=len(missing),
             )
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -256,8 +255,7 @@ class Failures:
                 yield finding(
                     "GPU_MISSING",
                     f"only {found} of {wanted or asked} GPUs were found",
-                    # without a profile it may as well be the launch that asks for too much
-                    effect=None if wanted else Effect.INCONCLUSIVE,
+                    variant=None if wanted else "no-profile",
                     entities=entities,
                     proof=proof,
                     count=count,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding, RankPlace
 from steps.parse.api import ParseContext
 from steps.parse.findings import finding
@@ -84,8 +83,7 @@ def _check_devices(ranks: Ranks, context: ParseContext) -> Finding | None:
         return finding(
             "GPU_MISSING",
             f"the table of devices lists {len(present)} of {expected} GPUs{which}",
-            # a line can be lost as well as a GPU
-            effect=Effect.INCONCLUSIVE,
+            variant="line-lost",
             entities=[Entity(node=node) for node in nodes],
             count=max(absent, 1),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from catalog.facts.reasons import reason
 from catalog.facts.tools import output_kind
 from steps.documents import Completeness, Figure, Finding, RankPlace
 from steps.parse.api import Line, ParseContext, Part
@@ -36,8 +37,6 @@ _LOGGED = re.compile(r"NCCL (INFO|WARN|VERSION|TRACE|ABORT) ")
 _LOGGED_IN_ROW = re.compile(
     r"(\s*\d+\s+\d+\s+[a-z]\w*\b.*?-?[\d.]*)(?:\[[\d -]+[\d:]+\] )?[A-Za-z][\w.-]*:\d+:\d+ \[\d+\]"
 )
-_EARLIER = frozenset({"NCCL_ABORTED", "NCCL_REMOTE_ERROR", "NCCL_TIMEOUT", "INFRA_BAD_ARGS"})
-"""Failures that a later attempt can make up for."""
 _HEADER_WORDS = re.compile(
     r"minBytes|Out of bounds|Avg bus bandwidth|Collective test|maxBytes|Testing \d+ cycle"
     r"|^\[?[.\u2026]"
@@ -208,7 +207,7 @@ class NcclScanner:
         if part.completeness is Completeness.COMPLETE:
             part.start = concluded.start
             failures = [
-                made_up_for(item, concluded.start) if item.code in _EARLIER else item
+                made_up_for(item, concluded.start) if reason(item.code).made_up else item
                 for item in failures
             ]
         if part.completeness is not Completeness.COMPLETE and not failures:

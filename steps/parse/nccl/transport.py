@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Evidence, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -259,7 +258,7 @@ class Transport:
                 finding(
                     "NCCL_TRANSPORT_FALLBACK",
                     message,
-                    effect=None if known else Effect.WARN,
+                    variant=None if known else "fabric-unknown",
                     entities=_nodes(nodes),
                     proof=proof,
                     count=len(used[SOCKET]),
@@ -274,7 +273,7 @@ class Transport:
             finding(
                 "NCCL_TRANSPORT_FALLBACK",
                 f"traffic ran over {name}, the platform's network is {', '.join(expected)}",
-                effect=Effect.WARN,
+                variant="other-network",
                 entities=_nodes(hosts),
                 proof=hosts.values(),
                 count=len(hosts),

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from catalog.facts.reasons import Effect
 from steps.documents import Entity, Finding
 from steps.parse.api import Line, ParseContext
 from steps.parse.findings import finding
@@ -85,7 +84,7 @@ class _Key(NamedTuple):
     """Failures with one key become one finding."""
 
     code: str
-    effect: Effect | None
+    variant: str | None
     says: str
 
 
@@ -161,8 +160,8 @@ class FailureReader:
         entity = _entity(line)
         if _ECC.search(what):
             # The rank that prints it ran on the GPU that has the error.
-            effect = Effect.FAIL if entity else Effect.INCONCLUSIVE
-            key = _Key("ECC_UNCORRECTABLE", effect, "CUDA reports an uncorrectable ECC error")
+            variant = None if entity else "place-unknown"
+            key = _Key("ECC_UNCORRECTABLE", variant, "CUDA reports an uncorrectable ECC error")
         elif _APPLICATION.search(what):
             says = f"the program hit an assertion of its own on the GPU ({what}), not hardware"
             key = _Key("TRAIN_CRASHED", None, says)
@@ -232,7 +231,7 @@ class FailureReader:
         return finding(
             key.code,
             f"{key.says[:300]}{times}",
-            effect=key.effect,
+            variant=key.variant,
             entities=entities,
             proof=seen.evidence,
             count=seen.count,

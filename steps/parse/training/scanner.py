@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from catalog.facts.reasons import Effect
 from catalog.facts.tools import output_kind
 from steps.documents import Completeness, Evidence, Figure, Finding
 from steps.parse.api import Line, ParseContext, Part
@@ -298,9 +297,7 @@ class TrainingScanner:
         if skipped <= MAX_SKIPPED * steps:
             return finding("TRAIN_STEPS_SKIPPED", says, count=self._log.skipped)
         says += f", {skipped} of {steps} after warm-up: the optimizer did not step in them"
-        return finding(
-            "TRAIN_STEPS_SKIPPED", says, effect=Effect.INCONCLUSIVE, count=self._log.skipped
-        )
+        return finding("TRAIN_STEPS_SKIPPED", says, variant="many", count=self._log.skipped)
 
     def _take_table(self, part: Part) -> None:
         """Take figures from a table of means, when the output holds no steps of its own."""
