@@ -7,6 +7,7 @@ from contextlib import suppress
 from catalog.errors import RecordError
 from steps.aggregate.core import make_report, report_without_plan
 from steps.documents import Plan, Report, RunRecord, Verdict
+from steps.evaluate.step import judge_stored
 from steps.report.html import render_html
 from steps.report.junit import render_junit
 from steps.store.runs import require_plan
@@ -14,7 +15,7 @@ from steps.store.store import RecordStore
 
 
 def aggregate_step(store: RecordStore) -> tuple[Report, str]:
-    """Write the report; a verdict that is absent or damaged is a missing result.
+    """Write the report; a category whose verdict is absent or damaged is judged here.
 
     Returns:
         The report, and the same as HTML.
@@ -61,14 +62,19 @@ def _made(store: RecordStore, plan: Plan) -> Report:
     verdicts: dict[str, Verdict] = {}
     records: list[RunRecord] = []
     for planned in plan.categories:
-        with suppress(RecordError):
-            verdict = store.get(Verdict, planned.id)
-            if verdict is not None:
-                verdicts[planned.id] = verdict
-        # They only add times and versions, so a damaged one must not cost the verdict.
-        with suppress(RecordError):
-            records += store.list(RunRecord, planned.id)
+        verdicts[planned.id] = _verdict(store, planned.id) or judge_stored(store, plan, planned.id)
+        # They only add times and versions here; what is wrong with one stands in the verdict.
+        records += store.list(RunRecord, planned.id, [])
     return make_report(plan, verdicts, records)
+
+
+def _verdict(store: RecordStore, category: str) -> Verdict | None:
+    """Return the verdict of a category; None where evaluate has written none that can be used."""
+    with suppress(RecordError):
+        verdict = store.get(Verdict, category)
+        if verdict is not None and verdict.category == category:
+            return verdict
+    return None
 
 
 def _keep(store: RecordStore, report: Report) -> str:

@@ -103,6 +103,8 @@ def judge_run(
         bars_of(plan, planned, run.part, len(run.group.nodes)),
         record=run.record,
         measurements=run.measurements,
+        damage=run.damage,
+        read_again=run.read_now,
         problems=problems,
         context=situation_of(plan, planned, run),
         peers=peers,

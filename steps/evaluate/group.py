@@ -7,7 +7,7 @@ Everything else is INCONCLUSIVE.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from catalog.facts.reasons import Effect, Kind, reason
@@ -59,6 +59,8 @@ def judge_group(
     *,
     record: RunRecord | None,
     measurements: Measurements | None,
+    damage: Sequence[str] = (),
+    read_again: bool = False,
     problems: Iterable[tuple[str, str]] = (),
     context: Situation = NOTHING_KNOWN,
     peers: PeerClass | None = None,
@@ -71,12 +73,21 @@ def judge_group(
         bars: the bars for groups of this size.
         record: what the launcher saw; None when no record arrived.
         measurements: what the output says; None when it was never parsed.
+        damage: what is wrong with documents of the run, each by its key.
+        read_again: what was damaged has been read from the outputs again, so that nothing is lost.
         problems: codes of the plan that make every verdict inconclusive, with messages.
         context: what expressions may know besides figures.
         peers: the runs of the same kind, this one among them.
     """
     planned = [give(code, message, group=group.id) for code, message in problems]
-    seen = _of_record(record) if record else [give("RESULT_MISSING", group=group.id)]
+    seen = [
+        give("RECORD_DAMAGED", text, effect=Effect.NOTE if read_again else None, group=group.id)
+        for text in damage
+    ]
+    if record is not None:
+        seen += _of_record(record)
+    if record is None and not seen:
+        seen = [give("RESULT_MISSING", group=group.id)]
     if record is not None and measurements is None and not seen:
         seen.append(give("RESULT_MISSING", "the output was not parsed", group=group.id))
     if record is not None and measurements is not None:

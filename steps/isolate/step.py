@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from steps.documents import IsolationRound, PlannedPair
 from steps.isolate.core import next_isolation
-from steps.store.runs import collect_runs, planned_category, require_plan
+from steps.parse.step import read_runs
+from steps.store.runs import planned_category, require_plan
 from steps.store.store import RecordStore
 
 
@@ -12,7 +13,7 @@ def isolate_step(store: RecordStore, category: str, round_number: int) -> Isolat
     """Plan the pairs of one isolation round."""
     plan = require_plan(store)
     planned = planned_category(plan, category)
-    pairs = next_isolation(plan, planned, collect_runs(store, planned), round_number)
+    pairs = next_isolation(plan, planned, read_runs(store, plan, planned), round_number)
     found = IsolationRound(
         category=category,
         round=round_number,

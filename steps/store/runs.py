@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from catalog.errors import NoPlanError, RecordError
@@ -16,17 +16,28 @@ from steps.documents import (
     RunRecord,
 )
 from steps.jobs.job import JobResult
-from steps.store.store import RecordStore, slug
+from steps.store.store import D, RecordStore, key_of, slug
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One group with what came of it."""
+    """One group with what came of it.
+
+    Attributes:
+        part: the part of the plan whose workload it took.
+        group: the group.
+        record: what the launcher saw, as far as it is there.
+        measurements: what its outputs say, as far as they were read.
+        damage: what is wrong with documents of it, each by its key.
+        read_now: its outputs were read just now: nobody had yet, or what was read is damaged.
+    """
 
     part: PlannedPart
     group: Group
     record: RunRecord | None
     measurements: Measurements | None
+    damage: tuple[str, ...] = ()
+    read_now: bool = False
 
 
 def require_plan(store: RecordStore) -> Plan:
@@ -53,13 +64,24 @@ def planned_category(plan: Plan, category: str) -> PlannedCategory:
     raise RecordError(f"the plan has no category {category}")
 
 
-def all_groups(store: RecordStore, planned: PlannedCategory) -> Iterator[tuple[PlannedPart, Group]]:
-    """Yield every group of a category, planned ones first, then isolation pairs by round."""
+def all_groups(
+    store: RecordStore, planned: PlannedCategory, damaged: list[RecordError] | None = None
+) -> Iterator[tuple[PlannedPart, Group]]:
+    """Yield every group of a category, planned ones first, then isolation pairs by round.
+
+    Args:
+        store: the record store.
+        planned: the category.
+        damaged: takes what is wrong with isolation rounds that cannot be read.
+
+    Raises:
+        RecordError: an isolation round cannot be read, and nobody takes that.
+    """
     parts = {part.cohort: part for part in planned.parts}
     for part in planned.parts:
         for group in part.groups:
             yield part, group
-    for isolation in store.list(IsolationRound, planned.id):
+    for isolation in store.list(IsolationRound, planned.id, damaged):
         for pair in isolation.pairs:
             yield parts[pair.cohort], pair.group
 
@@ -79,16 +101,50 @@ def find_group(
 
 
 def collect_runs(store: RecordStore, planned: PlannedCategory) -> list[Run]:
-    """Return every group with its record and measurements, as far as they are there."""
-    found = []
-    for part, group in all_groups(store, planned):
-        record = store.get(RunRecord, planned.id, group.id)
-        read = store.get(Measurements, planned.id, group.id)
-        if record is not None and read is not None and read.attempt != record.attempt:
-            # Of a run that was stopped, and has run again since.
-            read = None
-        found.append(Run(part, group, record, read))
-    return found
+    """Return every group with its record and measurements, as far as they are there.
+
+    A damaged document costs its own group and no other. A group of which only the record tells,
+    because the round or the plan that named it is lost, counts like the rest.
+    """
+    parts = {part.cohort: part for part in planned.parts}
+    records = {item.group.id: item for item in store.list(RunRecord, planned.id, [])}
+    groups = {group.id: (part, group) for part, group in all_groups(store, planned, [])}
+    for record in records.values():
+        if record.cohort in parts and record.category == planned.id:
+            groups.setdefault(record.group.id, (parts[record.cohort], record.group))
+    return [_run(store, planned.id, part, group) for part, group in groups.values()]
+
+
+def _run(store: RecordStore, category: str, part: PlannedPart, group: Group) -> Run:
+    damaged: list[RecordError] = []
+    here = (category, group.id)
+    record = _whole(store, RunRecord, here, lambda item: (item.category, item.group.id), damaged)
+    read = _whole(store, Measurements, here, lambda item: (item.category, item.group), damaged)
+    if record is not None and read is not None and read.attempt != record.attempt:
+        # Of a run that was stopped, and has run again since.
+        read = None
+    if record is None and read is not None and not damaged:
+        damaged.append(RecordError(f"{key_of(RunRecord, *here)}: is gone"))
+    return Run(part, group, record, read, tuple(map(str, damaged)))
+
+
+def _whole(
+    store: RecordStore,
+    kind: type[D],
+    here: tuple[str, str],
+    told: Callable[[D], object],
+    damaged: list[RecordError],
+) -> D | None:
+    """Read a document of a group; None where it is not there, or not what it should be."""
+    try:
+        found = store.get(kind, *here)
+    except RecordError as error:
+        damaged.append(error)
+        return None
+    if found is None or told(found) == here:
+        return found
+    damaged.append(RecordError(f"{key_of(kind, *here)}: is of another group or category"))
+    return None
 
 
 def keep_run(store: RecordStore, result: JobResult) -> RunRecord:

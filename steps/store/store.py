@@ -6,10 +6,12 @@ In a cluster these are ConfigMaps; here, a directory. Keys are paths such as
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -52,8 +54,19 @@ class RecordStore(Protocol):
             RecordError: it is damaged or of another version.
         """
 
-    def list(self, kind: type[D], category: str) -> Iterator[D]:
-        """Read all documents of a kind and category, in name order."""
+    def list(
+        self, kind: type[D], category: str, damaged: builtins.list[RecordError] | None = None
+    ) -> Iterator[D]:
+        """Read all documents of a kind and category, in name order.
+
+        Args:
+            kind: of the documents.
+            category: its id.
+            damaged: takes what is wrong with documents that cannot be read.
+
+        Raises:
+            RecordError: one is damaged or of another version, and nobody takes that.
+        """
 
     def put_text(self, key: str, text: str) -> None:
         """Keep a text for people, for example report.html."""
@@ -79,6 +92,17 @@ def key_of(kind: type[Document], category: str = "", part: str = "") -> str:
     return KINDS[kind].format(category=slug(category), part=slug(part))
 
 
+@contextmanager
+def noted(damaged: list[RecordError] | None) -> Iterator[None]:
+    """Note what is wrong with a document and go on, where somebody takes it."""
+    try:
+        yield
+    except RecordError as error:
+        if damaged is None:
+            raise
+        damaged.append(error)
+
+
 class DirectoryStore:
     """Documents as files below one directory, written atomically."""
 
@@ -100,19 +124,26 @@ class DirectoryStore:
             RecordError: it is damaged or of another version.
         """
         key = key_of(kind, category, part)
-        try:
-            text = (self.root / key).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise RecordError(f"{key}: cannot be read: {error.strerror}") from error
-        return load(text, kind, key)
+        return load(self._bytes(key), kind, key) if (self.root / key).exists() else None
 
-    def list(self, kind: type[D], category: str) -> Iterator[D]:
-        """Read all documents of a kind and category, in name order."""
+    def list(
+        self, kind: type[D], category: str, damaged: builtins.list[RecordError] | None = None
+    ) -> Iterator[D]:
+        """Read all documents of a kind and category, in name order.
+
+        Args:
+            kind: of the documents.
+            category: its id.
+            damaged: takes what is wrong with documents that cannot be read.
+
+        Raises:
+            RecordError: one is damaged or of another version, and nobody takes that.
+        """
         folder = (self.root / key_of(kind, category, "x")).parent
         for path in sorted(folder.glob("*.json")):
-            yield load(path.read_bytes(), kind, str(path.relative_to(self.root)))
+            key = str(path.relative_to(self.root))
+            with noted(damaged):
+                yield load(self._bytes(key), kind, key)
 
     def put_log(self, name: str, data: bytes) -> None:
         """Keep a raw output below ``logs/``."""
@@ -124,10 +155,13 @@ class DirectoryStore:
         Raises:
             RecordError: it is not there.
         """
+        return self._bytes(f"logs/{name}")
+
+    def _bytes(self, key: str) -> bytes:
         try:
-            return (self.root / "logs" / name).read_bytes()
+            return (self.root / key).read_bytes()
         except OSError as error:
-            raise RecordError(f"logs/{name}: cannot be read: {error.strerror}") from error
+            raise RecordError(f"{key}: cannot be read: {error.strerror}") from error
 
     def _write(self, key: str, data: bytes) -> None:
         path = self.root / key

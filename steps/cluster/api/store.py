@@ -13,6 +13,7 @@ for one of ours, whatever its name and labels are.
 from __future__ import annotations
 
 import base64
+import builtins
 import gzip
 import hashlib
 import json
@@ -27,7 +28,7 @@ from steps.cluster.api.client import Cluster, ConflictError, NotFoundError, Obje
 from steps.cluster.api.labels import LABEL_CATEGORY, LABEL_KIND, label_value
 from steps.cluster.api.owner import WorkflowRun
 from steps.documents import Document, Report, dump, load
-from steps.store.store import key_of
+from steps.store.store import key_of, noted
 
 D = TypeVar("D", bound=Document)
 
@@ -91,11 +92,19 @@ class ConfigMapStore:
         data = self._read(key)
         return None if data is None else load(data, kind, key)
 
-    def list(self, kind: type[D], category: str) -> Iterator[D]:
+    def list(
+        self, kind: type[D], category: str, damaged: builtins.list[RecordError] | None = None
+    ) -> Iterator[D]:
         """Read all documents of a kind and category, in name order.
 
+        Args:
+            kind: of the documents.
+            category: its id.
+            damaged: takes what is wrong with documents that cannot be read.
+
         Raises:
-            RecordError: one is damaged, incomplete, of another version or of another run.
+            RecordError: one is damaged, incomplete, of another version or of another run, and
+                nobody takes that.
         """
         labels = {LABEL_KIND: kind.__name__}
         if category:
@@ -106,15 +115,18 @@ class ConfigMapStore:
         heads = [(str(_notes(item).get(_KEY)), item) for item in found if _PARTS in _notes(item)]
         folder = key_of(kind, category, "x").rpartition("/")[0]
         for key, head in sorted(heads, key=lambda item: item[0]):
-            self._check(key, head)
-            name = head["metadata"]["name"]
-            if name != object_name(self.workflow, key):
-                raise RecordError(f"{key}: ConfigMap {name} bears the name of another document")
-            if category and key.rpartition("/")[0] != folder:
-                raise RecordError(f"{key}: ConfigMap {name} bears the labels of another document")
-            data = self._joined(key, head, known)
-            if data is not None:
-                yield load(data, kind, key)
+            with noted(damaged):
+                self._check(key, head)
+                name = head["metadata"]["name"]
+                if name != object_name(self.workflow, key):
+                    raise RecordError(f"{key}: ConfigMap {name} bears the name of another document")
+                if category and key.rpartition("/")[0] != folder:
+                    raise RecordError(
+                        f"{key}: ConfigMap {name} bears the labels of another document"
+                    )
+                data = self._joined(key, head, known)
+                if data is not None:
+                    yield load(data, kind, key)
 
     def put_log(self, name: str, data: bytes) -> None:
         """Keep a raw output.
