@@ -22,9 +22,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-
-import yaml
 
 from catalog.bars.references import path_of
 from catalog.entries.entry import Entry
@@ -32,6 +29,7 @@ from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
 from catalog.reading.quantity import parse_size
+from catalog.reading.source import shipped
 
 
 class _Rates(Model):
@@ -99,8 +97,7 @@ class Unknown:
 @cache
 def physics() -> Physics:
     """Return the numbers."""
-    text = resources.files("catalog.bars").joinpath("physics.yaml").read_text(encoding="utf-8")
-    return Physics.model_validate(yaml.safe_load(text))
+    return Physics.model_validate(shipped("bars/physics.yaml").data)
 
 
 def derive(

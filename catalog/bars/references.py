@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field
 
 from catalog.entries.entry import Entry
 from catalog.facts.tools import TOOLS
 from catalog.hardware.hardware import Hardware
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 Path = Literal["fabric", "nvlink", "nic"]
 
@@ -64,8 +63,7 @@ class Reference(Model):
 @cache
 def references() -> tuple[Reference, ...]:
     """Return the published figures, in the order in which they are tried."""
-    text = resources.files("catalog.bars").joinpath("references.yaml").read_text(encoding="utf-8")
-    return tuple(Reference.model_validate(item) for item in yaml.safe_load(text))
+    return tuple(Reference.model_validate(item) for item in shipped("bars/references.yaml").data)
 
 
 def path_of(entry: Entry, nodes: int) -> Path:

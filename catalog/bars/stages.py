@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Annotated
 
-import yaml
 from pydantic import Field
 
 from catalog.errors import InputError, Place
 from catalog.reading.model import Model, suggestion
+from catalog.reading.source import shipped
 
 
 class Stage(Model):
@@ -28,8 +27,9 @@ class Stage(Model):
 @cache
 def stages() -> dict[str, Stage]:
     """Return the stages, mildest first."""
-    text = resources.files("catalog.bars").joinpath("stages.yaml").read_text(encoding="utf-8")
-    return {name: Stage.model_validate(item) for name, item in yaml.safe_load(text).items()}
+    return {
+        name: Stage.model_validate(item) for name, item in shipped("bars/stages.yaml").data.items()
+    }
 
 
 def find_stage(name: str, place: Place | None = None) -> Stage:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from catalog.errors import Place
-from catalog.reading.source import Path_, Source, only_mapping, parse_documents
+from catalog.reading.source import Path_, Source, shipped
 
 SHARED = "shared"
 """Directory of what entries build on."""
@@ -38,16 +38,25 @@ class EntryText:
         return self.places.get(probe) or Place(self.source.file)
 
 
-def entry_ids() -> list[str]:
+@cache
+def entry_ids() -> tuple[str, ...]:
     """Return the ids of the entries that ship, sorted."""
     root = resources.files("catalog.entries")
-    return sorted(
+    found = (
         f"{domain.name}/{file.name.removesuffix('.yaml')}"
         for domain in root.iterdir()
         if domain.is_dir() and domain.name != SHARED
         for file in domain.iterdir()
         if file.name.endswith(".yaml")
     )
+    return tuple(sorted(found))
+
+
+def place_of(entry_id: str, path: Path_) -> Place:
+    """Return where a field of an entry stands; an entry that does not ship stands in no file."""
+    if entry_id not in entry_ids():
+        return Place(f"catalog/entries/{entry_id}.yaml")
+    return read_entry(entry_id).place(path)
 
 
 @cache
@@ -60,10 +69,8 @@ def read_entry(name: str) -> EntryText:
     Raises:
         InputError: a shipped file is damaged.
     """
-    part = resources.files("catalog.entries").joinpath(*f"{name}.yaml".split("/"))
-    file = f"catalog/entries/{name}.yaml"
-    own = only_mapping(parse_documents(part.read_text(encoding="utf-8"), file), file)
-    data = dict(own.data)
+    own = shipped(f"entries/{name}.yaml")
+    file, data = own.file, dict(own.data)
     base = data.pop(EXTENDS, None)
     places = {path: Place(file, line) for path, line in own.lines.items() if path[:1] != (EXTENDS,)}
     if base is None:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 
-import yaml
 from pydantic import Field
 
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 
 class Reading(StrEnum):
@@ -119,8 +118,7 @@ class _Table(Model):
 
 @cache
 def _table() -> _Table:
-    text = resources.files("catalog.facts").joinpath("dcgm_errors.yaml").read_text(encoding="utf-8")
-    return _Table.model_validate(yaml.safe_load(text))
+    return _Table.model_validate(shipped("facts/dcgm_errors.yaml").data)
 
 
 @cache

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from importlib import resources
-
-import yaml
 
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 
 class Effect(StrEnum):
@@ -101,8 +99,7 @@ class Reason(Model):
 
 @cache
 def _table() -> dict[str, Reason]:
-    text = resources.files("catalog.facts").joinpath("reasons.yaml").read_text(encoding="utf-8")
-    reasons = [Reason.model_validate(item) for item in yaml.safe_load(text)]
+    reasons = [Reason.model_validate(item) for item in shipped("facts/reasons.yaml").data]
     return {reason.code: reason for reason in reasons}
 
 

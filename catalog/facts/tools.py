@@ -7,12 +7,10 @@ kind of output adds in `steps.parse.kinds`, under the same names; each checks th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any, Literal
 
-import yaml
-
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 from catalog.reading.table import Table
 
 
@@ -146,8 +144,7 @@ def tool_of(name: str, data: dict[str, Any]) -> Tool:
 
 
 def _shipped() -> Iterator[Tool]:
-    text = resources.files("catalog.facts").joinpath("tools.yaml").read_text(encoding="utf-8")
-    for name, data in yaml.safe_load(text).items():
+    for name, data in shipped("facts/tools.yaml").data.items():
         yield tool_of(name, data)
 
 

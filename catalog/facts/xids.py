@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from typing import Self
 
-import yaml
 from pydantic import Field, model_validator
 
 from catalog.facts.reasons import Effect
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 
 class XidClass(StrEnum):
@@ -52,8 +51,7 @@ class Xid(Model):
 
 @cache
 def _table() -> dict[int, Xid]:
-    text = resources.files("catalog.facts").joinpath("xids.yaml").read_text(encoding="utf-8")
-    return {item["number"]: Xid.model_validate(item) for item in yaml.safe_load(text)}
+    return {item["number"]: Xid.model_validate(item) for item in shipped("facts/xids.yaml").data}
 
 
 def all_xids() -> tuple[Xid, ...]:

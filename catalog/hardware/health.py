@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
-
-import yaml
 
 from catalog.errors import ExpressionError, Place
 from catalog.hardware.health_rule import HealthRule
 from catalog.language.expressions import Expression, compile_expression
+from catalog.reading.source import shipped
 
 _CONDITION = {
     "type": "Ready",
@@ -109,8 +107,9 @@ def compile_rule(rule: HealthRule, place: Place | None = None) -> CompiledRule:
 @cache
 def default_rules() -> tuple[CompiledRule, ...]:
     """Return the rules of ``health.yaml``."""
-    text = resources.files("catalog.hardware").joinpath("health.yaml").read_text(encoding="utf-8")
-    return tuple(compile_rule(_Data.model_validate(item)) for item in yaml.safe_load(text))
+    return tuple(
+        compile_rule(_Data.model_validate(item)) for item in shipped("hardware/health.yaml").data
+    )
 
 
 def health_rules(extra: Iterable[HealthRule] = ()) -> tuple[CompiledRule, ...]:

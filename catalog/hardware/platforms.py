@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import Annotated, NamedTuple
 
-import yaml
 from pydantic import Field
 
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 UNKNOWN = "unknown"
 
@@ -70,10 +69,9 @@ def _named(pattern: str, names: Collection[str]) -> str | None:
 @cache
 def platform_rules() -> tuple[PlatformRule, ...]:
     """Return the rules that ship beside the profiles, in the order in which they are tried."""
-    text = (
-        resources.files("catalog.hardware").joinpath("platforms.yaml").read_text(encoding="utf-8")
+    return tuple(
+        PlatformRule.model_validate(item) for item in shipped("hardware/platforms.yaml").data
     )
-    return tuple(PlatformRule.model_validate(item) for item in yaml.safe_load(text))
 
 
 def platform_named(name: str) -> str:

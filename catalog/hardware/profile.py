@@ -19,14 +19,11 @@ from catalog.reading.setting import Origin
 from catalog.reading.source import (
     Path_,
     Source,
-    only_mapping,
-    parse_documents,
     read_one,
+    shipped,
     validate,
     yaml_files,
 )
-
-DIRECTORY = "catalog/hardware/profiles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +264,8 @@ def builtin_profiles() -> Profiles:
         (item.name for item in root.iterdir() if item.name.endswith(".yaml")),
         key=lambda name: (name != "base.yaml", name),
     )
-    files = []
-    for name in names:
-        label = f"{DIRECTORY}/{name}"
-        text = root.joinpath(name).read_text(encoding="utf-8")
-        files.append(read_profile_source(only_mapping(parse_documents(text, label), label)))
-    return Profiles(tuple(files))
+    found = (shipped(f"hardware/profiles/{name}") for name in names)
+    return Profiles(tuple(read_profile_source(source) for source in found))
 
 
 def find_profile(name: str, place: Place | None = None) -> LoadedProfile:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from xml.sax.saxutils import quoteattr
 
-import yaml
-
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 BRIDGE, GPU, NIC = "0x060400", "0x030200", "0x020700"
 """PCI classes: a bridge, a 3D controller, an InfiniBand controller."""
@@ -33,10 +31,10 @@ class Topology(Model):
 @cache
 def topologies() -> dict[str, Topology]:
     """Return the topologies that ship, by name."""
-    text = (
-        resources.files("catalog.hardware").joinpath("topologies.yaml").read_text(encoding="utf-8")
-    )
-    return {name: Topology.model_validate(item) for name, item in yaml.safe_load(text).items()}
+    return {
+        name: Topology.model_validate(item)
+        for name, item in shipped("hardware/topologies.yaml").data.items()
+    }
 
 
 def topology_xml(name: str) -> str:

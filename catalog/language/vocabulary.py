@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
-
-import yaml
 
 from catalog.facts.tools import TOOLS, FieldType
 from catalog.language.cel.kinds import AnyKey, Record
 from catalog.reading.model import Model
+from catalog.reading.source import shipped
 
 Scope = Literal["group", "node", "gpu", "row"]
 """What an expression is evaluated for: once a group, a node or a GPU, or on every row."""
@@ -50,10 +48,7 @@ PEER_NAMES = frozenset({"peer_median", "peer_count"})
 
 @cache
 def _data() -> Any:
-    text = (
-        resources.files("catalog.language").joinpath("vocabulary.yaml").read_text(encoding="utf-8")
-    )
-    return yaml.safe_load(text)
+    return shipped("language/vocabulary.yaml").data
 
 
 @cache

@@ -10,6 +10,7 @@ import stat
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,6 +131,19 @@ def parse_documents(text: str, file: str) -> list[Source]:
     except (yaml.YAMLError, RecursionError) as error:
         raise InputError(f"is not valid YAML: {error}", Place(file)) from error
     return sources
+
+
+def shipped(name: str) -> Source:
+    """Read a file of data that ships with the catalog.
+
+    Args:
+        name: below the catalog, for example ``bars/stages.yaml``.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    text = resources.files("catalog").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    return parse_documents(text, f"catalog/{name}")[0]
 
 
 def read_one(path: Path) -> Source:

@@ -12,7 +12,7 @@ from typing import Any
 from catalog.bars.lint.statements import check_bar
 from catalog.certification import Certification, Options
 from catalog.entries.entry import Entry, find_entry
-from catalog.entries.files import read_entry
+from catalog.entries.files import place_of
 from catalog.errors import InputError, Place
 from catalog.hardware.health import compile_rule
 from catalog.hardware.profile import Assignment
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 def entry_origin(entry: Entry, *path: str) -> Origin:
     """Return the place of a field of a catalog entry."""
-    found = read_entry(entry.id).place(path)
+    found = place_of(entry.id, path)
     rule = f"entry {entry.id}"
     return Origin(rule=rule, file=found.file, line=found.line, source=entry.source)
 

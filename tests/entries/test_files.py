@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("entry", builtin_entries().values(), ids=lambda entry: entry.id)
 def test_every_bar_and_option_stands_in_the_line_that_is_named(entry: Entry) -> None:
     text = read_entry(entry.id)
-    said: list[tuple[Path_, str]] = [(("bars", number, "key"), bar.key) for number, bar in enumerate(entry.bars)]
+    said: list[tuple[Path_, str]] = [
+        (("bars", number, "key"), bar.key) for number, bar in enumerate(entry.bars)
+    ]
     said += [(("options", name), f"{name}:") for name in entry.options]
     for path, words in said:
         place = text.place(path)

@@ -12,7 +12,7 @@ from catalog.bars.required import slot_of
 from catalog.bars.stages import find_stage, stages
 from catalog.certification import Certification, parse_certification
 from catalog.entries.entry import Entry, builtin_entries, find_entry
-from catalog.entries.files import read_entry
+from catalog.entries.files import place_of
 from catalog.errors import InputError
 from catalog.hardware.conditions import Names, meet
 from catalog.hardware.profile import Profiles, builtin_profiles
@@ -152,14 +152,13 @@ def shipped() -> list[Statement]:
 
 
 def _of_entry(entry: Entry) -> list[Statement]:
-    text = read_entry(entry.id)
     return [
         Statement(
             key=bar.key,
             text=bar.expression,
             tool=entry.tool,
             scope=bar.scope,
-            place=text.place(("bars", index, "expression")),
+            place=place_of(entry.id, ("bars", index, "expression")),
             stage=stage,
             set_of=entry.id,
             complete=True,

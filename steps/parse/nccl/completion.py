@@ -21,7 +21,6 @@ _COMPLETION = re.compile(
 )
 _VENDOR = re.compile(r"vendor[ _]err[ =](\d{1,18})")
 _HCA = re.compile(r"\bhca (\S+)")
-_GIDS = re.compile(r"\bremoteGids? ?(\S+)")
 _OFI = re.compile(r"NET/OFI .{0,200}?completed with error\D{0,40}?RC: ?(?P<status>\d{1,18})")
 
 # enum ibv_wc_status
@@ -47,7 +46,6 @@ class _Pair(NamedTuple):
     peer: str | None
     status: int
     vendor: str | None
-    remote_gid: str | None
     efa: bool
 
 
@@ -69,14 +67,13 @@ class CompletionErrors:
         match = found or efa
         if not match:
             return False
-        vendor, hca, gid = _VENDOR.search(message), _HCA.search(message), _GIDS.search(message)
+        vendor, hca = _VENDOR.search(message), _HCA.search(message)
         reporter = place.model_copy(update={"device": hca[1] if hca else None})
         pair = _Pair(
             reporter=reporter,
             peer=found["peer"] if found else None,
             status=int(match["status"]),
             vendor=vendor[1] if vendor else None,
-            remote_gid=gid[1].lstrip(":") if gid else None,
             efa=efa is not None,
         )
         self._pairs.add(pair, line, reporter)
