@@ -138,11 +138,9 @@ class NcclScanner:
             if place and len(self._devices) < MAX_RANKS:
                 self._devices.setdefault(place.rank, place)
                 self._structure += 1
-        elif _HEADER_WORDS.search(text):
-            mark = read_mark(text, whole=line.ended)
-            if mark is not None:
-                self._structure += not isinstance(mark, LeftOut)
-                self._event(mark, line)
+        elif _HEADER_WORDS.search(text) and (mark := read_mark(text, whole=line.ended)) is not None:
+            self._structure += not isinstance(mark, LeftOut)
+            self._event(mark, line)
         elif any(word in text for word in _VERSION_WORDS) and (found := read_versions(text)):
             self._versions |= {name: found[name] for name in found.keys() - self._versions.keys()}
             self._transport.library(text, line)
