@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.errors import ClusterError, InputError, Place
+from catalog.reading.model import suggestion
 from pipelines.cli.exits import EXIT_HELP, exit_of
 from pipelines.cli.output import terminal_width, wants_colour
 from pipelines.templates.names import NAMESPACE
 from steps.documents import Report, dump
-from steps.report.html import render_html
-from steps.report.junit import render_junit
+from steps.report.faces import FACES
 from steps.report.text import render_text
 from steps.store.store import DirectoryStore
 
@@ -35,24 +34,14 @@ The report of a workflow stays in its namespace when the workflow is deleted.
 """
 
 
-class Face(StrEnum):
-    """How to show a report."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-    JUNIT = "junit"
-
-
 def _text(report: Report) -> str:
     return render_text(report, colour=wants_colour(), width=terminal_width())
 
 
-FACES: dict[Face, Callable[[Report], str]] = {
-    Face.TEXT: _text,
-    Face.JSON: dump,
-    Face.HTML: render_html,
-    Face.JUNIT: render_junit,
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "text": _text,
+    "json": dump,
+    **{face.name: face.render for face in FACES},
 }
 
 
@@ -68,16 +57,21 @@ def register(app: typer.Typer) -> None:
         namespace: Annotated[str, typer.Option(help="Of the workflow.")] = NAMESPACE,
         uid: Annotated[str, typer.Option(help="Of the workflow, where several had its name.")] = "",
         context: Annotated[str | None, typer.Option(help="Context of the kubeconfig file.")] = None,
-        face: Annotated[Face, typer.Option("--format", help="How to show it.")] = Face.TEXT,
+        face: Annotated[
+            str, typer.Option("--format", help=f"How to show it: {', '.join(FORMATS)}.")
+        ] = "text",
     ) -> None:
         if (directory is None) == (not workflow):
             hint = "readiness report DIR, or readiness report --workflow NAME"
             raise InputError("give a directory or --workflow, one of them", Place("report"), hint)
+        if face not in FORMATS:
+            hint = suggestion(face, FORMATS) or f"one of {', '.join(FORMATS)}"
+            raise InputError(f"there is no format {face!r}", Place("--format"), hint)
         if directory is not None:
             report = _of_directory(directory)
         else:
             report = report_of_workflow(connect(namespace, context, "report"), workflow, uid)
-        text = FACES[face](report)
+        text = FORMATS[face](report)
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         raise typer.Exit(exit_of(report.result))
 

@@ -8,8 +8,7 @@ from catalog.errors import RecordError
 from steps.aggregate.core import make_report, report_without_plan
 from steps.documents import Plan, Report, RunRecord, Verdict
 from steps.evaluate.step import judge_stored
-from steps.report.html import render_html
-from steps.report.junit import render_junit
+from steps.report.faces import FACES
 from steps.store.runs import require_plan
 from steps.store.store import RecordStore
 
@@ -80,7 +79,7 @@ def _verdict(store: RecordStore, category: str) -> Verdict | None:
 def _keep(store: RecordStore, report: Report) -> str:
     """Write a report with its other faces; return it as HTML."""
     store.put(report)
-    html = render_html(report)
-    store.put_text("report.html", html)
-    store.put_text("report.xml", render_junit(report))
-    return html
+    texts = {face.name: face.render(report) for face in FACES}
+    for face in FACES:
+        store.put_text(face.file, texts[face.name])
+    return texts["html"]

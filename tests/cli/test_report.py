@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from catalog.errors import ClusterError, InputError
 from pipelines.cli import report as command
-from pipelines.cli.report import Face
+from pipelines.cli.report import FORMATS
 from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.documents import Report, load
@@ -73,12 +73,18 @@ def test_every_face_shows_the_report(tmp_path: Path) -> None:
     DirectoryStore(tmp_path).put(eight_nodes())
     shown = {
         face: CliRunner().invoke(app, ["report", str(tmp_path), "--format", face]).output
-        for face in Face
+        for face in FORMATS
     }
-    assert load(shown[Face.JSON].encode(), Report, "stdout") == eight_nodes()
-    assert ElementTree.fromstring(shown[Face.JUNIT]).tag == "testsuites"
-    assert shown[Face.HTML].lower().startswith("<!doctype html>")
-    assert all("FAIL" in shown[face] for face in (Face.TEXT, Face.HTML))
+    assert load(shown["json"].encode(), Report, "stdout") == eight_nodes()
+    assert ElementTree.fromstring(shown["junit"]).tag == "testsuites"
+    assert shown["html"].lower().startswith("<!doctype html>")
+    assert all("FAIL" in shown[face] for face in ("text", "html"))
+
+
+def test_unknown_format_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(tmp_path), "--format", "htm"])
+    assert isinstance(result.exception, InputError)
+    assert "did you mean 'html'" in str(result.exception)
 
 
 def test_no_report_is_one_message_and_no_pass(cluster: FakeCluster, tmp_path: Path) -> None:
