@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from catalog.errors import RecordError
+from catalog.errors import NoPlanError, RecordError
 from steps.aggregate.core import make_report, report_without_plan
 from steps.documents import Plan, Report, RunRecord, Verdict
 from steps.evaluate.step import judge_stored
@@ -33,11 +33,15 @@ def last_report(store: RecordStore, name: str) -> tuple[Report, bool]:
         store: the store of the workflow.
         name: of the certification, where neither plan nor report say it.
     """
-    known, plan = store.get(Report), store.get(Plan)
-    if plan is None:
+    known: Report | None = None
+    with suppress(RecordError):
+        known = store.get(Report)
+    try:
+        report = _made(store, require_plan(store))
+    except NoPlanError:
         report = known or report_without_plan(name, "PLAN_MISSING", "detect has not made one")
-    else:
-        report = _made(store, plan)
+    except RecordError as error:
+        report = known or report_without_plan(name, "PLAN_MISSING", str(error))
     if report == known:
         return report, False
     _keep(store, report)

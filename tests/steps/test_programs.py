@@ -13,7 +13,7 @@ import pytest
 from catalog.certification import load_certification
 from pipelines.local import certify
 from steps.aggregate.step import aggregate_step, last_report
-from steps.documents import NodeStatus, Report, Result, Verdict
+from steps.documents import NodeStatus, Report, Result
 from steps.fleets.fleet import load_fleet
 from steps.isolate.core import MAX_ROUNDS
 from steps.store.store import DirectoryStore
@@ -130,15 +130,26 @@ def test_report_stands_unless_the_store_says_something_else(tmp_path: Path) -> N
     (tmp_path / "report.json").unlink()
     assert last_report(store, "x")[1] is True
     assert last_report(store, "x")[1] is False
-    category = loaded.spec.categories[0].id
-    verdict = store.get(Verdict, category)
-    assert verdict is not None
-    (tmp_path / "verdicts" / f"{category.replace('/', '-')}.json").unlink()
+    # A run that was not there when the report was written.
+    name = loaded.spec.categories[0].id.replace("/", "-")
+    (tmp_path / "verdicts" / f"{name}.json").rename(tmp_path / "verdict")
+    (tmp_path / "records" / name).rename(tmp_path / "runs")
     report, new = last_report(store, "x")
     assert new
     assert report == store.get(Report)
-    store.put(verdict, category)
+    (tmp_path / "runs").rename(tmp_path / "records" / name)
     assert last_report(store, "x")[1] is True
+    (tmp_path / "report.json").write_text("{", "utf-8")
+    assert last_report(store, "x")[1] is True, "one that cannot be read is none"
+
+
+def test_a_damaged_plan_is_said_by_name(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{", "utf-8")
+    report, new = last_report(DirectoryStore(tmp_path), "nightly")
+    assert new
+    [(code, message)] = report.problems
+    assert code == "PLAN_MISSING"
+    assert message.startswith("plan.json: ")
 
 
 def test_no_plan_is_reported_once_too(tmp_path: Path) -> None:
