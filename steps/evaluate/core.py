@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from catalog.bars.bar import Missing
 from catalog.entries.entry import find_entry
@@ -60,26 +58,10 @@ def judge_runs(plan: Plan, planned: PlannedCategory, runs: Sequence[Run]) -> lis
     domains = {node.name: node.domains for node in plan.nodes}
     kinds = [_kind_of(run, domains) for run in everything]
     peers = _peer_classes(everything, kinds)
-    with _collector_paused():
-        return [
-            judge_run(plan, planned, run, peers[kind])
-            for run, kind in zip(everything, kinds, strict=True)
-        ]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking through the results of a large fleet.
-
-    They are a million objects without a cycle among them, and each walk is longer than the last.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return [
+        judge_run(plan, planned, run, peers[kind])
+        for run, kind in zip(everything, kinds, strict=True)
+    ]
 
 
 def judge_run(
