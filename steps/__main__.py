@@ -57,6 +57,9 @@ FleetFile = Annotated[
 Outputs = Annotated[
     Path, typer.Option(help="Directory for the small values that the workflow passes on.")
 ]
+KEEP_REPORTS, KEEP_DAYS = 200, 90.0
+"""Reports that stay in a namespace when their workflows are gone, and days after which they go."""
+
 PATIENCE_SECONDS = 300.0
 _BETWEEN_SECONDS = 5.0
 
@@ -176,9 +179,18 @@ def finish(
     store: Store,
     status: Annotated[str, typer.Option(help="How the workflow went, in Argo's words.")],
     outputs: Outputs = OUTPUTS,
+    keep_reports: Annotated[
+        int, typer.Option(envvar="READINESS_KEEP_REPORTS", min=1, help="Reports that stay.")
+    ] = KEEP_REPORTS,
+    keep_days: Annotated[
+        float, typer.Option(envvar="READINESS_KEEP_DAYS", min=1, help="How long they stay.")
+    ] = KEEP_DAYS,
 ) -> None:
-    """End a workflow: clean up, and report where aggregate could not."""
-    from steps.cluster.attempts.clean import clean_step  # noqa: PLC0415  (needs the kubernetes client)
+    """End a workflow: clean up, report where aggregate could not, and forget old reports."""
+    # Only here, so that the laptop needs no kubernetes client.
+    from steps.cluster.api.retention import forget_reports  # noqa: PLC0415
+    from steps.cluster.api.store import ConfigMapStore  # noqa: PLC0415
+    from steps.cluster.attempts.clean import clean_step  # noqa: PLC0415
 
     kept = open_store(store)
     trouble: ReadinessError | None = None
@@ -196,6 +208,13 @@ def finish(
         hand_on(outputs, "report.html", render_html(report))
     if new and report is not None:
         _print(report)
+    if isinstance(kept, ConfigMapStore):
+        try:
+            count = forget_reports(kept.cluster, kept.workflow, keep=keep_reports, days=keep_days)
+            _say(f"{count} old reports were deleted")
+        except ClusterError as error:
+            # The next workflow deletes them.
+            _say(f"old reports stay: {error}")
     if trouble is not None:
         raise trouble
 

@@ -42,6 +42,9 @@ OUTAGE_SECONDS = 300.0
 """An API server that does not answer is asked again for so long."""
 _RETRY_SECONDS = 2.0
 
+TEXT = "text"
+"""Label of a document's kind where it is a text for people."""
+
 _UID = "readiness/uid"
 _WORKFLOW = "readiness/workflow"
 _KEY = "readiness/key"
@@ -80,7 +83,7 @@ class ConfigMapStore:
 
     def put_text(self, key: str, text: str) -> None:
         """Keep a text for people, for example report.html; it stays like the report."""
-        self._write(key, text.encode(), "text", "", lasting=True)
+        self._write(key, text.encode(), TEXT, "", lasting=True)
 
     def get(self, kind: type[D], category: str = "", part: str = "") -> D | None:
         """Read a document, or None when it was never written.
