@@ -22,8 +22,9 @@ import typer
 from catalog.errors import ClusterError, ElsewhereError, InputError, NoPlanError, ReadinessError
 from steps.address import open_store
 from steps.aggregate.step import aggregate_step, last_report, refuse_input
+from steps.detect.parameters import named_nodes
 from steps.detect.step import detect_step
-from steps.documents import Report, Result
+from steps.documents import Plan, Report, Result
 from steps.evaluate.step import evaluate_step
 from steps.isolate.step import isolate_step
 from steps.jobs.retry import MAX_MOVES
@@ -40,6 +41,7 @@ from steps.parse.step import parse_step
 from steps.report.headline import MAX_MESSAGE, verdict_line
 from steps.report.html import render_html
 from steps.run.step import run_step, was_stopped
+from steps.store.runs import groups_of, require_plan
 from steps.store.store import slug
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -60,6 +62,13 @@ Outputs = Annotated[
 KEEP_REPORTS, KEEP_DAYS = 200, 90.0
 """Reports that stay in a namespace when their workflows are gone, and days after which they go."""
 
+Text = Annotated[
+    str, typer.Option(envvar="READINESS_CERTIFICATION", help="The certification as YAML.")
+]
+Replaced = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Replaces a part of the certification."),
+]
 PATIENCE_SECONDS = 300.0
 _BETWEEN_SECONDS = 5.0
 
@@ -74,35 +83,28 @@ RESULT_EXITS = {Result.PASS: 0, Result.FAIL: 1, Result.INCONCLUSIVE: 3, Result.I
 @app.command()
 def detect(
     store: Store,
-    certification: Annotated[
-        str, typer.Option(envvar="READINESS_CERTIFICATION", help="The certification as YAML.")
-    ] = "",
+    certification: Text = "",
     category: Annotated[str, typer.Option(help="Whose groups to hand on.")] = "",
     fleet: FleetFile = None,
     outputs: Outputs = OUTPUTS,
     side_by_side: Annotated[
         str, typer.Option(help="WorkflowTemplate that runs all its categories at once.")
     ] = "",
-    replaced: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Replaces a part of the certification."),
-    ] = None,
+    replaced: Replaced = None,
 ) -> None:
     """Plan the certification, once for a workflow, and hand on the groups of a category."""
-    given = {name: value for name, _, value in (item.partition("=") for item in replaced or ())}
     kept = open_store(store)
+    given = _given(replaced)
+    if category and not certification and not given and fleet is None:
+        # Only the groups of a category are asked for; without the text there is no other plan.
+        hand_on_groups(outputs, groups_of(require_plan(kept), category))
+        return
     try:
         plan, parallel = detect_step(kept, certification, given, fleet, workflow_of(store))
     except InputError as error:
         refuse_input(kept, given.get("name") or workflow_of(store), str(error))
         raise
-    groups = [
-        group
-        for planned in plan.categories
-        if planned.id == category
-        for part in planned.parts
-        for group in part.groups
-    ]
+    groups = groups_of(plan, category)
     hand_on_groups(outputs, groups)
     names = [slug(planned.id) for planned in plan.categories]
     hand_on(outputs, "in-turn", json.dumps([side_by_side] if parallel else names))
@@ -178,6 +180,8 @@ def aggregate(store: Store, outputs: Outputs = OUTPUTS) -> None:
 def finish(
     store: Store,
     status: Annotated[str, typer.Option(help="How the workflow went, in Argo's words.")],
+    certification: Text = "",
+    replaced: Replaced = None,
     outputs: Outputs = OUTPUTS,
     keep_reports: Annotated[
         int, typer.Option(envvar="READINESS_KEEP_REPORTS", min=1, help="Reports that stay.")
@@ -202,7 +206,13 @@ def finish(
     if status == _SUCCEEDED:
         report, new = kept.get(Report), False
     else:
-        report, new = last_report(kept, workflow_of(store))
+        given = _given(replaced)
+
+        def plan_again() -> Plan:
+            return detect_step(kept, certification, given, None, workflow_of(store))[0]
+
+        name = given.get("name") or workflow_of(store)
+        report, new = last_report(kept, name, plan_again, named_nodes(certification, given))
     if report is not None:
         hand_on_report(outputs, report, store)
         hand_on(outputs, "report.html", render_html(report))
@@ -220,6 +230,10 @@ def finish(
 
 
 _SUCCEEDED = "Succeeded"
+
+
+def _given(replaced: list[str] | None) -> dict[str, str]:
+    return {name: value for name, _, value in (item.partition("=") for item in replaced or ())}
 
 
 _T = TypeVar("_T")

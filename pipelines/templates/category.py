@@ -40,14 +40,15 @@ def category_template(entry: Entry, namespace: str, options: Options) -> Workflo
     tunables = of_entry(entry)
     description = f"{entry.description}\n\nCategory `{entry.id}`. Source: {entry.source}."
     isolates = "isolate" in entry.options
+    replaced = [*flags(tunables), f"--set=categories={entry.id}"]
     templates: list[Container | DAG] = [
-        steps.detect(options, [*flags(tunables), f"--set=categories={entry.id}"]),
+        steps.detect(options, replaced),
         steps.groups(options, entry.id),
         steps.run(options, entry.id),
         steps.parse(options, entry.id),
         steps.evaluate(options, entry.id),
         steps.aggregate(options),
-        steps.finish(options),
+        steps.finish(options, replaced),
     ]
     if isolates:
         templates += [steps.pairs(options, entry.id), _isolation()]

@@ -61,7 +61,7 @@ def certification_template(namespace: str, options: Options) -> WorkflowTemplate
                 [(_IN_TURN, "[]"), (_AT_ONCE, "[]")],
             ),
             steps.aggregate(options),
-            steps.finish(options),
+            steps.finish(options, flags(tunables)),
         ],
         **bounds(TITLE, DESCRIPTION),
     )

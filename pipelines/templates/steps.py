@@ -86,7 +86,7 @@ def detect(
         account=RUNNER_ACCOUNT,
         env={"READINESS_CERTIFICATION": parameter(CERTIFICATION_TEXT.name)},
         outputs=[_output(name, default) for name, default in outputs],
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 
@@ -98,7 +98,7 @@ def groups(options: Options, category: str) -> Container:
         [f"--category={category}"],
         name="groups",
         outputs=[_output("groups", NO_GROUPS)],
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 
@@ -140,7 +140,7 @@ def parse(options: Options, category: str) -> Container:
         "parse",
         [f"--category={category}"],
         memory_limit="2Gi",
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 
@@ -153,7 +153,7 @@ def pairs(options: Options, category: str) -> Container:
         name="pairs",
         inputs=["round"],
         outputs=[_output("groups", NO_GROUPS)],
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 
@@ -165,7 +165,7 @@ def evaluate(options: Options, category: str) -> Container:
         [f"--category={category}"],
         outputs=[_output("result", "INCONCLUSIVE"), _output("verdict", "")],
         memory_limit="2Gi",
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 
@@ -187,21 +187,27 @@ def aggregate(options: Options) -> Container:
     )
 
 
-def finish(options: Options) -> Container:
+def finish(options: Options, flags: Sequence[str]) -> Container:
     """Delete what runs left behind, check that the GPUs are free, and report what has no report.
 
-    One pod, since it comes after every workflow; it is the exit handler of all.
+    One pod, since it comes after every workflow; it is the exit handler of all. It has what detect
+    has, to plan again where the plan is lost.
+
+    Args:
+        options: of the rendering.
+        flags: single parameters that replace parts of the text.
     """
     return _container(
         options,
         "finish",
-        ["--status={{workflow.status}}"],
+        ["--status={{workflow.status}}", *flags],
         name=FINISH,
         account=RUNNER_ACCOUNT,
+        env={"READINESS_CERTIFICATION": parameter(CERTIFICATION_TEXT.name)},
         outputs=_of_report(),
         artifacts=[_artifact("report", "report.html")] if options.artifacts else [],
         memory_limit="2Gi",
-        retry=_unless_exit("2"),
+        retry=_unless_exit("2", "3"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 
 from catalog.facts.reasons import Effect
@@ -73,14 +73,21 @@ def make_report(
     )
 
 
-def report_without_plan(certification: str, code: str, message: str) -> Report:
-    """Return the report of a certification that came to no plan, so that nothing was tested.
+def report_without_plan(
+    certification: str, code: str, message: str, nodes: Iterable[str] = ()
+) -> Report:
+    """Return the report of a certification that came to no plan, so that nothing is proven.
 
     Args:
         certification: its name, or that of its workflow.
         code: reason code of why there is no plan.
         message: the same in words.
+        nodes: names of all nodes of which anything tells.
     """
+    known = [
+        NodeReport(node=name, status=NodeStatus.NOT_PROVEN, reasons=(give(code, message),))
+        for name in sorted(set(nodes))
+    ]
     return Report(
         certification=certification,
         stage="unknown",
@@ -89,8 +96,8 @@ def report_without_plan(certification: str, code: str, message: str) -> Report:
         product_version=metadata.version("readiness"),
         platform="unknown",
         gpu="unknown",
-        coverage=Coverage(targeted=0, tested=0, excluded=0),
-        nodes=(),
+        coverage=Coverage(targeted=len(known), tested=0, excluded=0),
+        nodes=tuple(known),
         categories=(),
         problems=((code, message),),
     )

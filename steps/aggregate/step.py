@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from catalog.errors import NoPlanError, RecordError
+from catalog.entries.entry import builtin_entries
+from catalog.errors import NoPlanError, ReadinessError, RecordError
 from steps.aggregate.core import make_report, report_without_plan
 from steps.documents import Plan, Report, RunRecord, Verdict
 from steps.evaluate.step import judge_stored
@@ -23,7 +25,12 @@ def aggregate_step(store: RecordStore) -> tuple[Report, str]:
     return report, _keep(store, report)
 
 
-def last_report(store: RecordStore, name: str) -> tuple[Report, bool]:
+def last_report(
+    store: RecordStore,
+    name: str,
+    plan_again: Callable[[], Plan],
+    named: Iterable[str] = (),
+) -> tuple[Report, bool]:
     """Return the report of a workflow that is over without success, and whether it is new.
 
     The report that is there stands if it says what the store holds: then aggregate has written it,
@@ -32,20 +39,37 @@ def last_report(store: RecordStore, name: str) -> tuple[Report, bool]:
     Args:
         store: the store of the workflow.
         name: of the certification, where neither plan nor report say it.
+        plan_again: plans the certification anew where its plan is lost, and writes the plan.
+        named: nodes that the certification names.
     """
     known: Report | None = None
     with suppress(RecordError):
         known = store.get(Report)
     try:
         report = _made(store, require_plan(store))
-    except NoPlanError:
-        report = known or report_without_plan(name, "PLAN_MISSING", "detect has not made one")
-    except RecordError as error:
-        report = known or report_without_plan(name, "PLAN_MISSING", str(error))
+    except NoPlanError as error:
+        report = known or _planned_anew(store, name, plan_again, named, str(error))
     if report == known:
         return report, False
     _keep(store, report)
     return report, True
+
+
+def _planned_anew(
+    store: RecordStore, name: str, plan_again: Callable[[], Plan], named: Iterable[str], why: str
+) -> Report:
+    try:
+        return _made(store, plan_again())
+    except ReadinessError as error:
+        # Nobody can tell any more what was planned; the nodes of which anything tells stay named.
+        known = [
+            node
+            for category in builtin_entries()
+            for record in store.list(RunRecord, category, [])
+            for node in record.group.nodes
+        ]
+        text = f"{why}; a new one cannot be made: {error}"
+        return report_without_plan(name, "PLAN_MISSING", text, [*named, *known])
 
 
 def refuse_input(store: RecordStore, name: str, message: str) -> Report:

@@ -74,6 +74,17 @@ def with_parameters(
     return Source(source.file, data, source.lines)
 
 
+def named_nodes(text: str, given: Mapping[str, str]) -> list[str]:
+    """Return the nodes that a certification names; none where it cannot be read."""
+    try:
+        spec = with_parameters(text, given).data.get("spec")
+    except InputError:
+        return []
+    target = spec.get("target") if isinstance(spec, dict) else None
+    names = target.get("nodeNames") if isinstance(target, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
 def documents_in(text: str) -> dict[str | None, list[Source]]:
     """Return the certification and the documents that stand beside it, by their kind.
 

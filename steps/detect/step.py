@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from catalog.bars.bar_file import KIND as BARS
 from catalog.certification import Certification, parse_certification
+from catalog.errors import NoPlanError
 from catalog.hardware.profile_model import KIND as PROFILES
 from catalog.reading.source import Source
 from steps.detect.checks import check_certification
@@ -14,6 +16,7 @@ from steps.detect.core import make_plan
 from steps.detect.parameters import documents_in, with_parameters
 from steps.documents import Plan
 from steps.fleets.fleet import Fleet, load_fleet
+from steps.store.runs import require_plan
 from steps.store.store import RecordStore
 
 
@@ -49,7 +52,7 @@ def detect_step(
     fleet: Path | None = None,
     fallback_name: str = "certification",
 ) -> tuple[Plan, bool]:
-    """Return the plan of the store, or make and write it.
+    """Return the plan of the store; where it is lost or damaged, make and write it.
 
     Args:
         store: the record store.
@@ -66,8 +69,8 @@ def detect_step(
         InputError: the certification is wrong.
         ClusterError: the cluster does not answer.
     """
-    known = store.get(Plan)
-    if known is not None:
+    with suppress(NoPlanError):
+        known = require_plan(store)
         return known, bool(known.annotations.get("parallelCategories"))
     source = with_parameters(text, given or {}, fallback_name)
     certification = parse_certification(source)

@@ -44,9 +44,12 @@ def require_plan(store: RecordStore) -> Plan:
     """Return the plan.
 
     Raises:
-        NoPlanError: detect has not written one.
+        NoPlanError: detect has not written one, or it is damaged.
     """
-    plan = store.get(Plan)
+    try:
+        plan = store.get(Plan)
+    except RecordError as error:
+        raise NoPlanError(f"the plan is damaged: {error}") from error
     if plan is None:
         raise NoPlanError("there is no plan; detect has not run, or has died")
     return plan
@@ -62,6 +65,12 @@ def planned_category(plan: Plan, category: str) -> PlannedCategory:
         if planned.id == category:
             return planned
     raise RecordError(f"the plan has no category {category}")
+
+
+def groups_of(plan: Plan, category: str) -> list[Group]:
+    """Return the planned groups of a category; none where the plan does not have it."""
+    found = [planned for planned in plan.categories if planned.id == category]
+    return [group for planned in found for part in planned.parts for group in part.groups]
 
 
 def all_groups(

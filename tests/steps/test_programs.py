@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from catalog.certification import load_certification
+from catalog.errors import ClusterError
 from pipelines.local import certify
 from steps.aggregate.step import aggregate_step, last_report
-from steps.documents import NodeStatus, Report, Result
+from steps.detect.step import detect_step
+from steps.documents import NodeStatus, Plan, Report, Result
 from steps.fleets.fleet import load_fleet
 from steps.isolate.core import MAX_ROUNDS
 from steps.store.store import DirectoryStore
@@ -120,44 +123,79 @@ def test_verdict_outlives_a_run_record_that_is_damaged(tmp_path: Path) -> None:
     assert after.started is None, "times and versions are what the records tell"
 
 
+def never() -> Plan:
+    raise ClusterError("no nodes can be read")
+
+
 def test_report_stands_unless_the_store_says_something_else(tmp_path: Path) -> None:
     """The exit handler reports once, and anew after a retry that died before aggregate."""
     certification = EXAMPLES / "recorded" / "certification.yaml"
     loaded, source = load_certification(certification)
     fleet, store = load_fleet(EXAMPLES / "recorded" / "fleet.yaml"), DirectoryStore(tmp_path)
     certify(loaded, fleet, store, text=source)
-    assert last_report(store, "x")[1] is False
+    assert last_report(store, "x", never)[1] is False
     (tmp_path / "report.json").unlink()
-    assert last_report(store, "x")[1] is True
-    assert last_report(store, "x")[1] is False
-    # A run that was not there when the report was written.
-    name = loaded.spec.categories[0].id.replace("/", "-")
-    (tmp_path / "verdicts" / f"{name}.json").rename(tmp_path / "verdict")
-    (tmp_path / "records" / name).rename(tmp_path / "runs")
-    report, new = last_report(store, "x")
+    assert last_report(store, "x", never)[1] is True
+    assert last_report(store, "x", never)[1] is False
+    # What was measured is judged again, and says the same.
+    (tmp_path / "verdicts" / f"{loaded.spec.categories[0].id.replace('/', '-')}.json").unlink()
+    assert last_report(store, "x", never)[1] is False
+    shutil.rmtree(tmp_path / "records")
+    shutil.rmtree(tmp_path / "verdicts")
+    report, new = last_report(store, "x", never)
     assert new
     assert report == store.get(Report)
-    (tmp_path / "runs").rename(tmp_path / "records" / name)
-    assert last_report(store, "x")[1] is True
     (tmp_path / "report.json").write_text("{", "utf-8")
-    assert last_report(store, "x")[1] is True, "one that cannot be read is none"
+    assert last_report(store, "x", never)[1] is True, "one that cannot be read is none"
 
 
-def test_a_damaged_plan_is_said_by_name(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text("{", "utf-8")
-    report, new = last_report(DirectoryStore(tmp_path), "nightly")
+@pytest.mark.parametrize("damage", [None, b"{"])
+def test_lost_plan_is_made_again_from_the_same_parameters(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    loaded, source = load_certification(EXAMPLES / "recorded" / "certification.yaml")
+    fleet, store = load_fleet(EXAMPLES / "recorded" / "fleet.yaml"), DirectoryStore(tmp_path)
+    before = certify(loaded, fleet, store, text=source)
+    (tmp_path / "report.json").unlink()
+    (tmp_path / "plan.json").unlink()
+    if damage:
+        (tmp_path / "plan.json").write_bytes(damage)
+
+    def plan_again() -> Plan:
+        text = (EXAMPLES / "recorded" / "certification.yaml").read_text()
+        return detect_step(store, text, fleet=EXAMPLES / "recorded" / "fleet.yaml")[0]
+
+    report, new = last_report(store, "x", plan_again)
     assert new
+    assert report.nodes == before.nodes
+    assert report.result == before.result
+
+
+def test_without_any_plan_every_node_of_which_something_tells_is_named(tmp_path: Path) -> None:
+    loaded, source = load_certification(EXAMPLES / "recorded" / "certification.yaml")
+    fleet, store = load_fleet(EXAMPLES / "recorded" / "fleet.yaml"), DirectoryStore(tmp_path)
+    before = certify(loaded, fleet, store, text=source)
+    (tmp_path / "report.json").unlink()
+    (tmp_path / "plan.json").write_text("{")
+    report, _ = last_report(store, "nightly", never, ["gpu-that-is-named"])
+    assert report.result is Result.INCONCLUSIVE
+    tested = {node for c in before.categories for g in c.groups for node in g.group.nodes}
+    assert {node.node for node in report.nodes} == tested | {"gpu-that-is-named"}
+    assert {node.status for node in report.nodes} == {NodeStatus.NOT_PROVEN}
     [(code, message)] = report.problems
     assert code == "PLAN_MISSING"
-    assert message.startswith("plan.json: ")
+    assert "the plan is damaged: plan.json" in message
+    assert "no nodes can be read" in message
 
 
 def test_no_plan_is_reported_once_too(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
-    report, new = last_report(store, "nightly")
+    report, new = last_report(store, "nightly", never)
     assert (report.certification, report.result, new) == ("nightly", "INCONCLUSIVE", True)
-    assert report.problems == (("PLAN_MISSING", "detect has not made one"),)
-    assert last_report(store, "nightly") == (report, False)
+    [(code, message)] = report.problems
+    assert code == "PLAN_MISSING"
+    assert message.startswith("there is no plan")
+    assert last_report(store, "nightly", never) == (report, False)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +215,7 @@ def test_wrong_input_leaves_a_report_that_says_where(tmp_path: Path, text: str, 
     assert code == "INVALID_INPUT"
     assert says in message
     assert message == done.stderr.strip().removeprefix("steps: ")
-    assert last_report(DirectoryStore(tmp_path), "x") == (report, False)
+    assert last_report(DirectoryStore(tmp_path), "x", never) == (report, False)
 
 
 def test_aggregate_reports_what_never_ran(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_only_what_happened_to_a_pod_is_tried_again(template: Template) -> None:
         assert retry["retryPolicy"] == "OnError"
         assert "expression" not in retry
         return
-    assert retry["expression"] == "lastRetry.exitCode not in ['2']"
+    assert retry["expression"] == "lastRetry.exitCode not in ['2', '3']"
 
 
 @pytest.mark.parametrize("template", CONTAINERS, ids=by_id)
