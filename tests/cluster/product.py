@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from pipelines.render import Rendering, render, write
+from pipelines.templates.names import FINISH
 from pipelines.templates.steps import STEP_TIMEOUT
 from tests.cluster.gangs import ROOT, STANDIN, build_standin, left_over
 from tests.cluster.lab import Lab
@@ -28,6 +29,12 @@ QUICK = [
     {"name": "READINESS_BACKOFF_SECONDS", "value": "1"},
 ]
 """The run step waits as long as suits a test; nothing else differs from what is installed."""
+
+QUICK_END = [
+    {"name": "READINESS_LAST_WORDS_SECONDS", "value": "60"},
+    {"name": "READINESS_CLEANUP_SECONDS", "value": "45"},
+]
+"""The same for the exit handler, for tests that kill the node it waits for."""
 
 SLOW = 500
 """Milliseconds after every collective that keep a run going until somebody ends it."""
@@ -201,7 +208,8 @@ def installed(
         lab: where.
         folder: for the manifests.
         image: name of the steps image, which is built anew.
-        step_seconds: longest time of a step that runs nothing, instead of half an hour.
+        step_seconds: longest time of a step that runs nothing, instead of half an hour; the exit
+            handler then waits shorter too.
     """
     lab.build_image(ROOT, ROOT / "containers" / "steps" / "Containerfile", image)
     build_standin(lab)
@@ -211,7 +219,9 @@ def installed(
             for template in workflow["spec"]["templates"]:
                 if template["name"] == "run":
                     template["container"]["env"] += QUICK
-                if step_seconds and template.get("timeout") == STEP_TIMEOUT:
+                if step_seconds and template["name"] == FINISH:
+                    template["container"]["env"] += QUICK_END
+                elif step_seconds and template.get("timeout") == STEP_TIMEOUT:
                     template["timeout"] = f"{step_seconds}s"
         write(manifests, folder)
         lab.kubectl("apply", "-k", folder)

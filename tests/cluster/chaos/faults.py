@@ -396,7 +396,7 @@ def _quota(scenes: Scenes) -> bool:
 
 # --- the table -----------------------------------------------------------------------------------
 
-_STEPS = ("detect", "groups", "run", "parse", "pairs", "evaluate", "aggregate", "clean")
+_STEPS = ("detect", "groups", "run", "parse", "pairs", "evaluate", "aggregate", "finish")
 _STEP_VERBS = {
     "kill": ("SIGKILL to its program", _kill),
     "delete": ("kubectl delete pod, at random by force", _delete_pod),
