@@ -27,6 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this benchmark."""
     parser.add_argument("--seed", type=int, default=1, help="of faults, casts and moments")
     parser.add_argument("--runs", type=int, default=100, help="certifications in all")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many faults at first")
     parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--evidence", type=Path, help="folder for what a broken rule is seen by")
     parser.add_argument("--list", action="store_true", help="show the faults and run nothing")
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         return {fault.name: f"{fault.phase}: {fault.how}" for fault in FAULTS}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is broken gets mended
     chosen = [find(name) for name in options.fault] or FAULTS
-    wanted = plays(options.seed, options.runs, chosen)
+    wanted = plays(options.seed, options.runs, chosen)[options.skip :]
     begin = time.monotonic()
     endings: list[Ending] = []
     with testing_lab():

@@ -1,4 +1,4 @@
-"""Runs faults on the lab: local ones side by side, wide ones one after another."""
+"""Runs faults on the lab: side by side on nodes of their own, those of the machine alone."""
 
 from __future__ import annotations
 
@@ -113,19 +113,20 @@ class Stage:
     evidence: Path | None = None
     _free: list[str] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def play_all(self, wanted: Sequence[Play]) -> Iterator[Ending]:
         """Play, and yield every ending as it comes."""
         self._free = list(self.lab.node_names)
-        local = [play for play in wanted if not play.fault.wide]
+        beside = [play for play in wanted if not play.fault.alone]
         endings: queue.SimpleQueue[list[Ending]] = queue.SimpleQueue()
         with ThreadPoolExecutor(len(self._free)) as pool:
-            for play in local:
+            for play in beside:
                 pool.submit(self._play_into, endings, play)
-            for _ in local:
+            for _ in beside:
                 yield from endings.get()
         for play in wanted:
-            if play.fault.wide:
+            if play.fault.alone:
                 yield from self._play(play)
 
     def _play_into(self, endings: queue.SimpleQueue[list[Ending]], play: Play) -> None:
@@ -287,7 +288,8 @@ class Stage:
 
     def _take(self, count: int, play: Play) -> list[str]:
         chance = random.Random(f"{self.seed}/{play.number}/nodes")
-        with self._changed:
+        # In turn, or whoever needs few nodes would always be before one who needs many.
+        with self._turn, self._changed:
             self._changed.wait_for(lambda: len(self._free) >= count)
             chosen = chance.sample(sorted(self._free), count)
             self._free = [name for name in self._free if name not in chosen]

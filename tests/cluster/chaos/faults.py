@@ -43,7 +43,8 @@ class Fault:
         phase: when.
         act: does it; false when it came too late.
         casts: certifications it is done to: one of them, or all of them at once if it is wide.
-        wide: it concerns a node or the machine, not one certification.
+        wide: it concerns several certifications, not one.
+        alone: it concerns the whole machine, so that nothing else may run beside it.
         pause_ms: length of the run, see `LONG_RUN_MS`.
         image, env: of the workload.
         may_lack_report: a user ended the workflow in the way that leaves no report.
@@ -59,6 +60,7 @@ class Fault:
     act: Callable[[Scenes], bool]
     casts: tuple[str, ...] = ("healthy", "failing")
     wide: bool = False
+    alone: bool = False
     pause_ms: int = 0
     image: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -529,6 +531,7 @@ def _of_machine() -> Iterator[Fault]:
             act=partial(_in_the_middle, partial(_restart, program)),
             casts=_WIDE,
             wide=True,
+            alone=True,
             pause_ms=LONG_RUN_MS,
         )
         if name != "scheduler":
@@ -539,6 +542,7 @@ def _of_machine() -> Iterator[Fault]:
                 act=partial(_in_the_middle, partial(_freeze_program, program)),
                 casts=_WIDE,
                 wide=True,
+                alone=True,
                 pause_ms=LONG_RUN_MS,
             )
     yield Fault(
@@ -548,6 +552,7 @@ def _of_machine() -> Iterator[Fault]:
         act=_bad_network,
         casts=_WIDE,
         wide=True,
+        alone=True,
     )
 
 
