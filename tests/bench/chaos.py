@@ -3,7 +3,7 @@
     python -m tests.bench chaos --seed 7 --runs 100
 
 Every run is a small certification of the CPU stand-in on the lab of tests/cluster. The faults and
-the rules stand in tests/cluster/chaos. A lab that is up is used; six nodes are a good number.
+the rules stand in tests/cluster/chaos. A lab that is up is used; eight nodes are a good number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.cluster.chaos.conductor import Ending
 
-_NODES = 6
+_NODES = 8
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

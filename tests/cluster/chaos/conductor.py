@@ -118,7 +118,9 @@ class Stage:
     def play_all(self, wanted: Sequence[Play]) -> Iterator[Ending]:
         """Play, and yield every ending as it comes."""
         self._free = list(self.lab.node_names)
+        # The big ones last, lest their waiting for nodes keep the small ones from theirs.
         beside = [play for play in wanted if not play.fault.alone]
+        beside.sort(key=lambda play: play.nodes)
         endings: queue.SimpleQueue[list[Ending]] = queue.SimpleQueue()
         with ThreadPoolExecutor(len(self._free)) as pool:
             for play in beside:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ LONG_RUN_MS = 100
 """Pause after each collective that makes a run last about fifteen seconds."""
 
 _PROCESS_SECONDS = 30
+
+_LAB_RECORD = threading.Lock()
+"""Two who change the lab's record of its programs at once would forget each other's."""
 _MISSING_IMAGE = "registry.invalid/none:1"
 _WITHOUT = frozenset[str]()
 
@@ -252,8 +256,9 @@ def _delete_node(scenes: Scenes, name: str) -> bool:
             lab.kubectl("delete", "node", name, "--wait=false")
     finally:
         # A kubelet makes its node object only when it starts.
-        lab.stop_kubelet(name)
-        lab.start_kubelet(name)
+        with _LAB_RECORD:
+            lab.stop_kubelet(name)
+            lab.start_kubelet(name)
         lab.dress(name, dress.ONPREM_H100)
     return True
 
@@ -261,10 +266,11 @@ def _delete_node(scenes: Scenes, name: str) -> bool:
 def _power_off(scenes: Scenes, name: str) -> bool:
     lab = scenes[0].lab
     try:
-        with _spoiled(scenes, name, away=True):
+        with _spoiled(scenes, name, away=True), _LAB_RECORD:
             lab.kill_node(name)
     finally:
-        lab.start_node(name)
+        with _LAB_RECORD:
+            lab.start_node(name)
     return True
 
 
@@ -272,9 +278,11 @@ def _power_cycle(scenes: Scenes, name: str) -> bool:
     """The node comes back while the certification still runs."""
     lab = scenes[0].lab
     since = time.time()
-    lab.kill_node(name)
+    with _LAB_RECORD:
+        lab.kill_node(name)
     scenes[0].pause(20)
-    lab.start_node(name)
+    with _LAB_RECORD:
+        lab.start_node(name)
     for scene in scenes:
         scene.touched.add(name)
         scene.fallen[name] = Fall(since, time.time())
@@ -284,10 +292,11 @@ def _power_cycle(scenes: Scenes, name: str) -> bool:
 def _stop_kubelet(scenes: Scenes, name: str) -> bool:
     lab = scenes[0].lab
     try:
-        with _spoiled(scenes, name, away=True):
+        with _spoiled(scenes, name, away=True), _LAB_RECORD:
             lab.stop_kubelet(name)
     finally:
-        lab.start_kubelet(name)
+        with _LAB_RECORD:
+            lab.start_kubelet(name)
     return True
 
 
@@ -325,10 +334,11 @@ def _freeze_program(name: str, scenes: Scenes) -> None:
 
 
 def _restart_node_runtime(scenes: Scenes, name: str) -> bool:
-    state = scenes[0].lab.state
-    processes.stop(state, f"containerd-{name}", grace=0)
-    scenes[0].pause(5)
-    nodes.start_containerd(state, name)
+    with _LAB_RECORD:
+        state = scenes[0].lab.state
+        processes.stop(state, f"containerd-{name}", grace=0)
+        scenes[0].pause(5)
+        nodes.start_containerd(state, name)
     return True
 
 
@@ -430,7 +440,8 @@ _PROGRAMS = {
     "Argo controller": "workflow-controller",
     "etcd": "etcd",
 }
-_WIDE = ("healthy", "failing", "gang")
+_ON_NODE = ("healthy", "gang")
+_ON_MACHINE = ("healthy", "failing", "gang", "failing pair")
 _ANY_NODE = ("healthy", "failing", "healthy pair", "failing pair")
 
 
@@ -516,7 +527,7 @@ def _of_nodes() -> Iterator[Fault]:
             how=how,
             phase="tool runs on the node",
             act=partial(_on_node, act),
-            casts=_WIDE,
+            casts=_ON_NODE,
             wide=True,
             pause_ms=LONG_RUN_MS,
         )
@@ -529,7 +540,7 @@ def _of_machine() -> Iterator[Fault]:
             how="SIGKILL, back within 15 s",
             phase="any",
             act=partial(_in_the_middle, partial(_restart, program)),
-            casts=_WIDE,
+            casts=_ON_MACHINE,
             wide=True,
             alone=True,
             pause_ms=LONG_RUN_MS,
@@ -540,7 +551,7 @@ def _of_machine() -> Iterator[Fault]:
                 how="SIGSTOP for 10 to 40 s",
                 phase="any",
                 act=partial(_in_the_middle, partial(_freeze_program, program)),
-                casts=_WIDE,
+                casts=_ON_MACHINE,
                 wide=True,
                 alone=True,
                 pause_ms=LONG_RUN_MS,
@@ -550,7 +561,7 @@ def _of_machine() -> Iterator[Fault]:
         how="a proxy delays by up to 0.3 s, drops 3 % of chunks, refuses 10 % of connections",
         phase="from the start",
         act=_bad_network,
-        casts=_WIDE,
+        casts=_ON_MACHINE,
         wide=True,
         alone=True,
     )
