@@ -68,7 +68,8 @@ class _Dcgm(ToolSteps[DiagnosticRow]):
                 return f"{name} is {says}, the results that are here have {figure.value}"
         gpus = set(_by_gpu(rows))
         seen = whole_number(read.figures.get("gpusSeen"))
-        if seen is not None and seen != len(gpus):
+        # Where only tests have results, the GPUs stand in the list of the tool alone.
+        if gpus and seen is not None and seen != len(gpus):
             return f"{len(gpus)} of {seen} GPUs have results here"
         tested: dict[str, set[int]] = {}
         for row in rows:

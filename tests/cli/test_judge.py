@@ -54,6 +54,20 @@ def test_evidence_of_a_document_in_one_line_is_the_judged_value(
     assert f"pcie GPU 0: pass, {words}" in said
 
 
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_diagnostic_that_sums_up_its_tests_loses_no_gpu(tmp_path: Path, count: int) -> None:
+    tests = [{"name": name, "test_summary": {"status": "Pass"}} for name in ("software", "memory")]
+    listed = [{"entity_id": gpu, "device_id": "2335"} for gpu in range(count)]
+    data = {
+        "DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]},
+        "entity_groups": [{"entity_group": "GPU", "entity_group_id": 1, "entities": listed}],
+    }
+    path = tmp_path / "diag.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    code, said = judged(path, "--expr", f"gpusSeen + testsPassed == {count + 2}")
+    assert (code, said.split()[0]) == (0, "PASS"), said
+
+
 def test_several_sweeps_are_told_as_their_mean(tmp_path: Path) -> None:
     path = tmp_path / "sweeps.log"
     head = on_every_gpu(TABLE[: TABLE.index("  8589934592")])
