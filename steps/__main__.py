@@ -14,12 +14,20 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from catalog.errors import ClusterError, ElsewhereError, InputError, NoPlanError, ReadinessError
+from catalog.errors import (
+    ClusterError,
+    ElsewhereError,
+    InputError,
+    NoPlanError,
+    ReadinessError,
+    RecordError,
+)
 from steps.address import open_store
 from steps.aggregate.step import aggregate_step, last_report, refuse_input
 from steps.detect.parameters import named_nodes
@@ -203,9 +211,11 @@ def finish(
     except ClusterError as error:
         # The report first: Argo tries again, and what cannot be cleaned must not cost it.
         trouble = error
+    report, new = None, False
     if status == _SUCCEEDED:
-        report, new = kept.get(Report), False
-    else:
+        with suppress(RecordError):
+            report = kept.get(Report)
+    if report is None:
         given = _given(replaced)
 
         def plan_again() -> Plan:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from catalog.entries.entry import builtin_entries
 from catalog.errors import NoPlanError, ReadinessError, RecordError
 from steps.aggregate.core import make_report, report_without_plan
-from steps.documents import Plan, Report, RunRecord, Verdict
+from steps.documents import Plan, Report, RunRecord, Verdict, digest
 from steps.evaluate.step import judge_stored
 from steps.report.faces import FACES
 from steps.store.runs import require_plan
@@ -89,18 +89,25 @@ def _made(store: RecordStore, plan: Plan) -> Report:
     verdicts: dict[str, Verdict] = {}
     records: list[RunRecord] = []
     for planned in plan.categories:
-        verdicts[planned.id] = _verdict(store, planned.id) or judge_stored(store, plan, planned.id)
-        # They only add times and versions here; what is wrong with one stands in the verdict.
-        records += store.list(RunRecord, planned.id, [])
+        # What is wrong with one stands in the verdict.
+        here = list(store.list(RunRecord, planned.id, []))
+        verdict = _verdict(store, planned.id, here) or judge_stored(store, plan, planned.id)
+        verdicts[planned.id] = verdict
+        records += here
     return make_report(plan, verdicts, records)
 
 
-def _verdict(store: RecordStore, category: str) -> Verdict | None:
-    """Return the verdict of a category; None where evaluate has written none that can be used."""
+def _verdict(store: RecordStore, category: str, records: Iterable[RunRecord]) -> Verdict | None:
+    """Return the verdict of a category; None where evaluate has written none that can be used.
+
+    One that does not know a record is older than that: a run was made again, or was lost and is
+    told of by whoever came next. A record that is lost since leaves the verdict as it is.
+    """
     with suppress(RecordError):
         verdict = store.get(Verdict, category)
         if verdict is not None and verdict.category == category:
-            return verdict
+            judged = {group.record for group in verdict.groups}
+            return verdict if all(digest(record) in judged for record in records) else None
     return None
 
 

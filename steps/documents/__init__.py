@@ -5,7 +5,7 @@ Plan (detect) → RunRecord (run) → Measurements (parse) → Verdict (evaluate
 
 from __future__ import annotations
 
-from steps.documents.base import API_VERSION, Document, dump, load
+from steps.documents.base import API_VERSION, Document, digest, dump, load
 from steps.documents.measurements import (
     Completeness,
     DiagnosticRow,
@@ -98,6 +98,7 @@ __all__ = [
     "RunRecord",
     "TrainingStep",
     "Verdict",
+    "digest",
     "dump",
     "load",
 ]

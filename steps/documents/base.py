@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Literal, TypeVar
 
@@ -27,6 +28,11 @@ D = TypeVar("D", bound=Document)
 def dump(document: Document) -> str:
     """Return the document as JSON text with sorted keys, so that equal documents are equal text."""
     return json.dumps(document.to_data(), indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def digest(document: Document) -> str:
+    """Return the SHA-256 of the document as text, by which another document can name it."""
+    return hashlib.sha256(dump(document).encode()).hexdigest()
 
 
 def load(text: str | bytes, kind: type[D], name: str) -> D:

@@ -88,7 +88,11 @@ class ExpressionResult(Model):
 
 
 class GroupVerdict(Model):
-    """The judgment of one job."""
+    """The judgment of one job.
+
+    Attributes:
+        record: SHA-256 of the RunRecord that was judged (`digest`); None where there was none.
+    """
 
     group: Group
     outcome: Outcome
@@ -97,6 +101,7 @@ class GroupVerdict(Model):
     figures: dict[str, Figure] = {}
     duration_seconds: float = 0.0
     facts: dict[str, str] = {}
+    record: str | None = None
 
 
 class NodeVerdict(Model):

@@ -26,6 +26,7 @@ from steps.documents import (
     ReasonGiven,
     RunOutcome,
     RunRecord,
+    digest,
 )
 from steps.evaluate.expressions import explain
 from steps.evaluate.peers import PeerClass
@@ -98,7 +99,7 @@ def judge_group(
     if record is None:
         return verdict
     seconds = (record.ended - record.started).total_seconds()
-    return verdict.model_copy(update={"duration_seconds": seconds})
+    return verdict.model_copy(update={"duration_seconds": seconds, "record": digest(record)})
 
 
 def judge_output(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from catalog.errors import ElsewhereError, InputError, ReadinessError, RecordError
 from catalog.workload.resolve import for_group
 from steps.documents import (
+    Measurements,
     Plan,
     RunFailure,
     RunOutcome,
@@ -50,14 +52,14 @@ def run_step(
     planned = planned_category(plan, category)
     part, group = find_group(store, planned, group_id)
     before = _before(store, category, group.id)
-    if before is not None and not was_stopped(before):
+    if before is not None and before.group.nodes == group.nodes and not was_stopped(before):
         return before
     job = Job(
         category=category,
         cohort=part.cohort,
         workload=for_group(part.workload, len(group.nodes)),
         group=group,
-        attempt=before.attempt + 1 if before else 1,
+        attempt=_attempts_before(store, category, group.id, before) + 1,
         start=datetime.now(UTC),
     )
     try:
@@ -87,6 +89,19 @@ def _before(store: RecordStore, category: str, group: str) -> RunRecord | None:
         return store.get(RunRecord, category, group)
     except RecordError:
         return None
+
+
+def _attempts_before(
+    store: RecordStore, category: str, group: str, before: RunRecord | None
+) -> int:
+    """Return how many attempts of the group are known.
+
+    Also by measurements, which would be taken for those of the next where the record is lost.
+    """
+    with suppress(RecordError):
+        read = store.get(Measurements, category, group)
+        return max(before.attempt if before else 0, read.attempt if read else 0)
+    return before.attempt if before else 0
 
 
 def _keep(store: RecordStore, result: JobResult) -> RunRecord:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from catalog.errors import NoPlanError, RecordError
 from steps.documents import (
@@ -92,7 +92,9 @@ def all_groups(
             yield part, group
     for isolation in store.list(IsolationRound, planned.id, damaged):
         for pair in isolation.pairs:
-            yield parts[pair.cohort], pair.group
+            # A plan that was made again may have other cohorts.
+            if pair.cohort in parts:
+                yield parts[pair.cohort], pair.group
 
 
 def find_group(
@@ -113,7 +115,8 @@ def collect_runs(store: RecordStore, planned: PlannedCategory) -> list[Run]:
     """Return every group with its record and measurements, as far as they are there.
 
     A damaged document costs its own group and no other. A group of which only the record tells,
-    because the round or the plan that named it is lost, counts like the rest.
+    because the round or the plan that named it is lost, counts like the rest. So does one that ran
+    on other nodes than are planned for it now: it says nothing of those, but all of its own.
     """
     parts = {part.cohort: part for part in planned.parts}
     records = {item.group.id: item for item in store.list(RunRecord, planned.id, [])}
@@ -121,7 +124,24 @@ def collect_runs(store: RecordStore, planned: PlannedCategory) -> list[Run]:
     for record in records.values():
         if record.cohort in parts and record.category == planned.id:
             groups.setdefault(record.group.id, (parts[record.cohort], record.group))
-    return [_run(store, planned.id, part, group) for part, group in groups.values()]
+    runs = [_run(store, planned.id, part, group) for part, group in groups.values()]
+    return [one for run in runs for one in _by_nodes(run, parts)]
+
+
+def _by_nodes(run: Run, parts: Mapping[str, PlannedPart]) -> list[Run]:
+    """Tell a run of other nodes than its group's apart from the group, which then has no run.
+
+    Plan and isolation rounds can be made again when some nodes have changed.
+    """
+    if run.record is None or run.record.group.nodes == run.group.nodes:
+        return [run]
+    key, nodes = key_of(RunRecord, run.record.category, run.group.id), run.record.group.nodes
+    told = f"{key}: ran on other nodes than are planned for it: {', '.join(nodes)}"
+    planned = Run(run.part, run.group, None, None, (told,))
+    if run.record.cohort not in parts:
+        return [planned]
+    group = run.record.group.model_copy(update={"id": f"{run.group.id}-before"})
+    return [planned, replace(run, part=parts[run.record.cohort], group=group)]
 
 
 def _run(store: RecordStore, category: str, part: PlannedPart, group: Group) -> Run:

@@ -11,12 +11,25 @@ from typer.testing import CliRunner
 
 import steps.__main__ as program
 from catalog.errors import ElsewhereError
+from steps.aggregate.step import aggregate_step
 from steps.cluster.api.owner import WorkflowRun
 from steps.cluster.api.store import ConfigMapStore
 from steps.cluster.attempts.clean import clean_step
 from steps.cluster.attempts.leases import lease_name, run_name
 from steps.cluster.attempts.witness import check_place
-from steps.documents import Measurements, RunFailure, RunOutcome, RunRecord
+from steps.documents import (
+    IsolationRound,
+    Measurements,
+    NodeEvent,
+    NodeStatus,
+    PlannedPair,
+    Report,
+    RunFailure,
+    RunOutcome,
+    RunRecord,
+    digest,
+)
+from steps.evaluate.step import evaluate_step
 from steps.jobs.job import JobResult
 from steps.parse.step import parse_step
 from steps.run.step import run_step
@@ -133,6 +146,67 @@ def test_clean_writes_what_lost_steps_could_not_and_touches_no_record() -> None:
     assert cluster.of("Lease") == []
 
 
+@pytest.mark.parametrize("damaged", [RunRecord, IsolationRound])
+def test_damage_costs_neither_the_cleaning_nor_what_other_lost_steps_tell(
+    damaged: type[RunRecord] | type[IsolationRound],
+) -> None:
+    cluster = FakeCluster(*NODES)
+    store = ConfigMapStore(cluster, WORKFLOW)
+    whole, other = group(NODES), group(["gpu-a"], "single-0")
+    store.put(plan([other, whole]))
+    store.put(record(other), ALL_REDUCE, other.id)
+    store.put(IsolationRound(category=ALL_REDUCE, round=1, pairs=()), ALL_REDUCE, "round-1")
+    for item in cluster.of("ConfigMap"):
+        if item["metadata"]["labels"]["readiness/kind"] == damaged.__name__:
+            item["binaryData"]["data"] = "AAAA"
+    hold(cluster)
+    holder = run_name(WORKFLOW, ALL_REDUCE, other.id)
+    cluster.objects["Lease", lease_name("gpu-a")]["spec"]["holderIdentity"] = f"{holder}/abcd1234"
+    not_ready(cluster, "gpu-b", NOW - timedelta(minutes=3))
+    assert "nothing is left" in clean_step(store)
+    found = store.get(RunRecord, ALL_REDUCE, whole.id)
+    assert found is not None
+    assert [item.node for item in found.events] == ["gpu-b"]
+
+
+@pytest.mark.parametrize(("ended", "told"), [(BEGAN - timedelta(minutes=1), 2), (NOW, 1)])
+def test_clean_tells_of_a_step_that_was_lost_as_it_ran_again(ended: datetime, told: int) -> None:
+    cluster = FakeCluster(*NODES)
+    store = ConfigMapStore(cluster, WORKFLOW)
+    store.put(plan([group(NODES)]))
+    store.put(stopped().model_copy(update={"ended": ended}), ALL_REDUCE, "full-scale-0")
+    hold(cluster)
+    not_ready(cluster, "gpu-b", NOW - timedelta(minutes=3))
+    clean_step(store)
+    found = store.get(RunRecord, ALL_REDUCE, "full-scale-0")
+    assert found is not None
+    assert found.attempt == told
+    assert bool(found.events) is (told == 2)
+
+
+@pytest.mark.parametrize("damage", ["AAAA", None])
+def test_report_of_a_workflow_that_succeeded_is_made_again_where_it_is_lost(
+    damage: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = FakeCluster(*NODES)
+    store = ConfigMapStore(cluster, WORKFLOW)
+    store.put(plan([group(NODES)]))
+    whole, _ = aggregate_step(store)
+    for item in cluster.of("ConfigMap"):
+        if item["metadata"]["annotations"]["readiness/key"] != "report.json":
+            continue
+        if damage:
+            item["binaryData"]["data"] = damage
+        else:
+            del cluster.objects["ConfigMap", item["metadata"]["name"]]
+    monkeypatch.setattr(program, "open_store", lambda _: store)
+    done = CliRunner().invoke(
+        program.app, ["finish", "--store", "x", "--status", "Succeeded", "--outputs", str(tmp_path)]
+    )
+    assert done.exit_code == 0, done.output
+    assert store.get(Report) == whole
+
+
 TAINT = {"effect": "NoSchedule", "key": "dedicated"}
 GPU_TAINT = {"effect": "NoSchedule", "key": "nvidia.com/gpu"}
 
@@ -192,6 +266,67 @@ def test_retry_runs_again_what_was_stopped_and_nothing_else(
     assert run_step(store, ALL_REDUCE, "full-scale-0").attempt == 2
     assert run_step(store, ALL_REDUCE, "full-scale-0").attempt == 2
     assert ran == [1, 2]
+
+
+def test_retry_counts_attempts_of_which_only_measurements_are_left(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch(_: object, what: Any, **__: object) -> JobResult:
+        return JobResult(record(group(NODES)).model_copy(update={"attempt": what.attempt}))
+
+    monkeypatch.setattr("steps.cluster.attempts.launch.launch", launch)
+    store.put_log("a.log", b"half\n")
+    store.put(record(group(NODES)), ALL_REDUCE, "full-scale-0")
+    parse_step(store, ALL_REDUCE)
+    for damaged in store.root.glob("records/*/*.json"):
+        damaged.write_text("{")
+    assert run_step(store, ALL_REDUCE, "full-scale-0").attempt == 2
+    [run] = collect_runs(store, planned_category(require_plan(store), ALL_REDUCE))
+    assert run.measurements is None
+
+
+def test_run_of_other_nodes_clears_nobody_who_was_not_in_it(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that was lost can come out otherwise when it is made again."""
+    category = planned_category(require_plan(store), ALL_REDUCE)
+    ran = record(group(["gpu-a", "gpu-z"]))
+    store.put(ran, ALL_REDUCE, "full-scale-0")
+    planned, before = collect_runs(store, category)
+    assert (planned.group.nodes, planned.record, planned.measurements) == (tuple(NODES), None, None)
+    assert "gpu-a, gpu-z" in planned.damage[0]
+    assert (before.group.id, before.group.nodes) == ("full-scale-0-before", ("gpu-a", "gpu-z"))
+    assert before.record == ran
+    monkeypatch.setattr(
+        "steps.cluster.attempts.launch.launch",
+        lambda _, what, **__: JobResult(what.record(RunOutcome.COMPLETED, ended=NOW)),
+    )
+    again = run_step(store, ALL_REDUCE, "full-scale-0")
+    assert (again.group.nodes, again.attempt) == (tuple(NODES), 2)
+
+
+def test_isolation_of_a_cohort_that_is_not_planned_any_more_is_left_out(
+    store: DirectoryStore,
+) -> None:
+    pair = PlannedPair(cohort="gone", group=group(NODES, "pair-1-0", "isolate"))
+    found = IsolationRound(category=ALL_REDUCE, round=1, pairs=(pair,))
+    store.put(found, ALL_REDUCE, "round-1")
+    category = planned_category(require_plan(store), ALL_REDUCE)
+    assert [run.group.id for run in collect_runs(store, category)] == ["full-scale-0"]
+
+
+def test_verdict_that_is_older_than_a_record_is_not_used(store: DirectoryStore) -> None:
+    """Evaluate was lost after a retry, or somebody wrote for a run step that was lost."""
+    evaluate_step(store, ALL_REDUCE)
+    event = NodeEvent(node="gpu-b", at=NOW, code="NODE_NOT_READY", source="x", text="gone")
+    lost = record(group(NODES), RunOutcome.HARDWARE, events=[event])
+    store.put(lost, ALL_REDUCE, "full-scale-0")
+    first, _ = aggregate_step(store)
+    assert [node.node for node in first.nodes if node.status is NodeStatus.FAILED] == ["gpu-b"]
+    assert evaluate_step(store, ALL_REDUCE).groups[0].record == digest(lost)
+    store.put(stopped(2), ALL_REDUCE, "full-scale-0")
+    second, _ = aggregate_step(store)
+    assert {node.status for node in second.nodes} == {NodeStatus.NOT_PROVEN}
 
 
 def test_what_a_stopped_run_measured_is_not_taken_for_the_next(store: DirectoryStore) -> None:

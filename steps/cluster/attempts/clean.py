@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from catalog.errors import ClusterError, InputError, Place, RecordError
@@ -197,14 +198,19 @@ def _write_for_lost_steps(store: ConfigMapStore, times: Times) -> None:
         return time.monotonic() >= end
 
     for planned in plan.categories if plan else ():
-        for part, group in all_groups(store, planned):
+        for part, group in all_groups(store, planned, []):
             run = run_name(store.workflow, planned.id, group.id)
-            if run not in holders or store.get(RunRecord, planned.id, group.id) is not None:
-                continue
-            lost = find_lost(store.cluster, run, group, wait, times.poll)
-            if lost:
-                record = lost.record(planned.id, part.cohort, group)
-                store.put(record, planned.id, group.id)
+            # Damage to one group must cost neither the others nor the cleaning.
+            with suppress(RecordError):
+                if run not in holders:
+                    continue
+                before = store.get(RunRecord, planned.id, group.id)
+                lost = find_lost(store.cluster, run, group, wait, times.poll)
+                # A step that took its nodes after the record ran again what had been stopped.
+                if lost and (before is None or before.ended < lost.since):
+                    attempt = before.attempt + 1 if before else 1
+                    record = lost.record(planned.id, part.cohort, group, attempt)
+                    store.put(record, planned.id, group.id)
 
 
 def _wait_for_run_steps(cluster: Cluster, workflow: str, patience: float) -> None:
