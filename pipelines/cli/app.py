@@ -138,7 +138,8 @@ def _usage(error: Any) -> str:
     # Click looks for a similar spelling only.
     if getattr(error, "option_name", None) == "--category" and _takes_entry(error.ctx):
         error.possibilities = ["--entry"]
-    message = error.format_message().rstrip(".")
+    # Pydantic begins so.
+    message = error.format_message().rstrip(".").replace("Value error, ", "")
     command = error.ctx.command_path if error.ctx else "readiness"
     where = command.partition(" ")[2]
     return f"{where + ': ' if where else ''}{message} (see {command} --help)"

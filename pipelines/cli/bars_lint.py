@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         files: Annotated[
             list[str] | None,
             typer.Argument(
-                metavar="[FILE|DIR]...", help="Certifications and files of bars; ours if none."
+                metavar="FILE|DIR", help="Certifications and files of bars; ours if none."
             ),
         ] = None,
         profiles: ProfileFiles = None,

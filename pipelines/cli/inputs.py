@@ -16,7 +16,7 @@ from steps.nodes.files import MAX_BYTES, parse_objects, read_objects
 OutputFiles = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="Tool outputs, gzipped or not; a directory stands for all its files, - for stdin.",
     ),
 ]

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")],
         certification: Annotated[
             Path | None,
-            typer.Argument(metavar="[CERTIFICATION.yaml]", help="A certification to render too."),
+            typer.Argument(metavar="CERTIFICATION.yaml", help="A certification to render too."),
         ] = None,
         namespace: Annotated[
             str | None, typer.Option(help="Namespace of all objects.  [default: argo]")

@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
     @app.command("report", help=_HELP, epilog=EXIT_HELP)
     def command(
         directory: Annotated[
-            Path | None, typer.Argument(metavar="[DIR]", help="What `certify --out DIR` wrote.")
+            Path | None, typer.Argument(metavar="DIR", help="What `certify --out DIR` wrote.")
         ] = None,
         workflow: Annotated[str, typer.Option(help="Name of the workflow.")] = "",
         namespace: Annotated[str, typer.Option(help="Of the workflow.")] = NAMESPACE,

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from catalog.facts.reasons import Effect
-from catalog.reading.quantity import format_duration
 from steps.documents.report import CategoryReport, NodeReport, NodeStatus, Report, Result
 from steps.documents.verdict import GroupVerdict, Outcome
 from steps.report.proofs import Cluster, Proof, ProofIndex, remedies, rule, statement
@@ -33,10 +32,10 @@ from steps.report.wording import (
     coverage_line,
     fold_names,
     hardware_line,
+    period_text,
     printable,
     result_sentence,
     source_line,
-    time_text,
 )
 
 DEFAULT_WIDTH = 100
@@ -182,9 +181,7 @@ def _head(page: _Page, report: Report) -> None:
     page.pair("coverage", coverage_line(report))
     page.pair("nodes", counts_line(report))
     if report.started and report.ended:
-        took = format_duration((report.ended - report.started).total_seconds())
-        when = f"{time_text(report.started)} to {time_text(report.ended)}, {took}"
-        page.pair("time", when)
+        page.pair("time", period_text(report.started, report.ended))
     if report.source == "cluster" and report.source_note:
         page.pair("source", printable(report.source_note))
     for code, message in report.problems:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from catalog.facts.reasons import Effect
+from catalog.reading.quantity import format_duration
 from steps.documents.report import NodeStatus, Report, Result
 from steps.documents.verdict import Outcome
 
@@ -224,6 +225,12 @@ def time_text(moment: datetime) -> str:
     if moment.tzinfo is None:
         return f"{moment:%Y-%m-%d %H:%M:%S}"
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def period_text(start: datetime, end: datetime) -> str:
+    """Return both moments and the time between them, as they are shown: in whole seconds."""
+    whole = end.replace(microsecond=0) - start.replace(microsecond=0)
+    return f"{time_text(start)} to {time_text(end)}, {format_duration(whole.total_seconds())}"
 
 
 def number_text(value: float) -> str:

@@ -381,7 +381,7 @@ def test_reader_that_goes_away_is_no_verdict(tmp_path: Path, output: str) -> Non
         ("catalog list > /dev/full", "the output cannot be written: No space left on device"),
         ("schema > /dev/full", "the output cannot be written: No space left on device"),
         ("parse /dev/zero", "/dev/zero: is no regular file"),
-        ("judge", "judge: Missing argument 'FILE...'"),
+        ("judge", "judge: Missing argument 'FILE'"),
         ("judge x --foo", "judge: No such option: --foo"),
         ("jugde x", "No such command 'jugde'"),
         ("detect --nodes /dev/null", "/dev/null: is no regular file"),

@@ -54,10 +54,12 @@ def draw(lines: list[str]) -> str:
         fill = next((c for start, c in COLOURS.items() if line.startswith(start)), "#1f2328")
         weight = ' font-weight="bold"' if line.startswith(("── ", "FAIL", "gpu-node-")) else ""
         y = MARGIN + (number + 0.75) * LINE_HEIGHT
-        rows.append(f'<text x="{MARGIN}" y="{y:g}" fill="{fill}"{weight}>{escape(line)}</text>')
+        # Browsers collapse blanks in SVG text, whatever the style of the picture says.
+        text = escape(line).replace(" ", "&#160;")
+        rows.append(f'<text x="{MARGIN}" y="{y:g}" fill="{fill}"{weight}>{text}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="13" '
-        'font-family="ui-monospace, Menlo, Consolas, monospace" style="white-space: pre">\n'
+        'font-family="ui-monospace, Menlo, Consolas, monospace">\n'
         "<title>A report of readiness in the terminal</title>\n"
         f'<rect width="{width}" height="{height}" rx="6" fill="#ffffff" stroke="#d0d7de"/>\n'
         + "\n".join(rows)

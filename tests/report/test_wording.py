@@ -12,6 +12,7 @@ from steps.report.wording import (
     coverage_line,
     fold_names,
     number_text,
+    period_text,
     printable,
     result_sentence,
     source_line,
@@ -132,6 +133,13 @@ def test_times_are_printed_in_utc() -> None:
     assert time_text(moment) == "2026-03-02 04:05:06 UTC"
     assert time_text(moment.astimezone(UTC)) == "2026-03-02 04:05:06 UTC"
     assert time_text(moment.replace(tzinfo=None)) == "2026-03-02 06:05:06"
+
+
+def test_period_is_that_between_the_moments_shown() -> None:
+    start = datetime(2026, 3, 2, 9, 0, 0, tzinfo=UTC)
+    end = datetime(2026, 3, 2, 11, 16, 16, 800_000, tzinfo=UTC)
+    shown = "2026-03-02 09:00:00 UTC to 2026-03-02 11:16:16 UTC, 2h16m16s"
+    assert period_text(start, end) == shown
 
 
 @pytest.mark.parametrize(

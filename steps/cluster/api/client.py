@@ -116,7 +116,10 @@ class Cluster:
                 chosen = next((c for c in contexts if c["name"] == context), active)
                 namespace = chosen["context"].get("namespace", "default")
         except (ConfigException, OSError, TypeError, KeyError) as error:
-            raise ClusterError(f"no cluster can be reached: {error}") from error
+            raise ClusterError(
+                f"no cluster can be reached: {error} (kubectl config get-contexts shows what "
+                "KUBECONFIG and --context can name)"
+            ) from error
         return cls(client.ApiClient(settings), namespace or "default")
 
     def in_namespace(self, namespace: str) -> Cluster:
