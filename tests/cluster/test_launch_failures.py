@@ -20,11 +20,12 @@ from catalog.entries.entry import Launcher, find_entry
 from catalog.workload.workload import Workload
 from pipelines.templates.access import RUNNER_CLUSTER_RULES, RUNNER_RULES
 from steps.cluster.api.store import ConfigMapStore
-from steps.cluster.attempts import attempt, launch
+from steps.cluster.attempts import attempt
 from steps.cluster.objects import mpi
 from steps.cluster.objects.names import GroupNames
 from steps.documents import Outcome, RunOutcome, RunRecord
 from steps.evaluate.core import evaluate
+from steps.jobs import retry
 from steps.jobs.job import Job
 from steps.parse.measure import measure
 from steps.store.runs import Run
@@ -353,7 +354,7 @@ def p5_nodes(lab: Lab) -> None:
 @pytest.fixture
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try only once: what heals is tried again with the same outcome, and there is a test of it."""
-    monkeypatch.setattr(launch, "MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(retry, "MAX_ATTEMPTS", 1)
 
 
 @pytest.fixture
