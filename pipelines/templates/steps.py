@@ -172,9 +172,10 @@ def evaluate(options: Options, category: str) -> Container:
 def aggregate(options: Options) -> Container:
     """Write the report and exit by its result; the only step whose exit code is a verdict.
 
-    With an expression Argo would show that instead of the verdict as the message of the step, so
-    only what Argo calls an error is tried again (a pod that was deleted, a node that was lost); the
-    step itself is patient with an API server that is away, and the exit handler reports at last.
+    Argo never tries it again. With an expression Argo would show that instead of the verdict as the
+    message of the step; and `argo retry` keeps the node of a step with retries and runs it at once,
+    before what it waits for. The step is patient with an API server that is away, and where its pod
+    is lost the exit handler reports.
     """
     return _container(
         options,
@@ -183,7 +184,6 @@ def aggregate(options: Options) -> Container:
         outputs=_of_report(),
         artifacts=[_artifact("report", "report.html")] if options.artifacts else [],
         memory_limit="2Gi",
-        retry=RetryStrategy(limit=2, retry_policy="OnError", backoff=_backoff()),
     )
 
 

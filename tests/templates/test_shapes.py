@@ -303,13 +303,12 @@ def test_only_what_happened_to_a_pod_is_tried_again(template: Template) -> None:
         }
         assert "--starts={{retries}}" in template.data["container"]["args"]
         return
+    if name == "aggregate":
+        # `argo retry` would run it at once, since it keeps the node of a step with retries.
+        assert "retryStrategy" not in template.data
+        return
     retry = template.data["retryStrategy"]
     assert retry["limit"] == 2
-    if name == "aggregate":
-        # With an expression Argo shows that as the message of the step and not the verdict.
-        assert retry["retryPolicy"] == "OnError"
-        assert "expression" not in retry
-        return
     assert retry["expression"] == "lastRetry.exitCode not in ['2', '3']"
 
 
