@@ -168,10 +168,10 @@ class Product:
         return self.lab.kubectl(*words, documents) + self.lab.kubectl(*words, steps)
 
     def run_pods(self, name: str) -> list[str]:
-        """Return the names of the run step's own pods."""
+        """Return the names of the run step's own pods that run; one may have handed over before."""
         selector = f"workflows.argoproj.io/workflow={name},app.kubernetes.io/component=run"
         pods = self.lab.get("pods", "-n", self.namespace, "-l", selector)["items"]
-        return [pod["metadata"]["name"] for pod in pods]
+        return [p["metadata"]["name"] for p in pods if p["status"].get("phase") == "Running"]
 
     def workers(self, name: str) -> list[str]:
         """Return the names of running pods that the run steps of a workflow have made."""
