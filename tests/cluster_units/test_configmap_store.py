@@ -176,11 +176,23 @@ def test_document_is_written_when_the_api_is_back(
         return create(body)
 
     monkeypatch.setattr("steps.cluster.api.store._RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(cluster, "apply", flaky)
-    monkeypatch.setattr("steps.cluster.api.store._RETRY_SECONDS", 0.01)
     monkeypatch.setattr(cluster, "create", flaky)
     store.put_log("a-output.log", b"42")
     assert store.get_log("a-output.log") == b"42"
     answers.append(RefusedError("configmaps is forbidden"))
     with pytest.raises(RefusedError):
         store.put_log("b-output.log", b"42")
+
+
+def test_document_that_cannot_be_replaced_is_an_error_and_no_endless_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster()
+    store = ConfigMapStore(cluster, RUN)
+    store.put_log("all/one.log", b"first")
+    monkeypatch.setattr(module, "OUTAGE_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(cluster, "delete", lambda *_, **__: None)  # a finalizer keeps it
+    with pytest.raises(RecordError, match="does not go"):
+        store.put_log("all/one.log", b"second")
+    assert store.get_log("all/one.log") == b"first"

@@ -194,6 +194,11 @@ class ConfigMapStore:
                 self._check(key, found)
                 if _says_the_same(found, body):
                     return replaced
+                if found in replaced:  # It was asked to go, and something keeps it.
+                    if time.monotonic() > end:
+                        raise RecordError(f"{key}: what it replaces does not go") from None
+                    time.sleep(_RETRY_SECONDS)
+                    continue
                 replaced.append(found)
                 with suppress(ConflictError):
                     version = str(found["metadata"].get("resourceVersion") or "")
