@@ -178,10 +178,9 @@ def test_kubelet_that_stops_in_mid_run(
     assert record.outcome is RunOutcome.HARDWARE, told_by(record, result)
     assert [(event.node, event.code) for event in record.events] == [("node-0", "NODE_NOT_READY")]
     # Its pod cannot be confirmed gone while the kubelet is away, and that is said.
-    assert [failure.code for failure in record.failures] == [
-        "HardwareFailureDetected",
-        "INFRA_NOT_FREED",
-    ]
+    first, *others = [failure.code for failure in record.failures]
+    assert first == "HardwareFailureDetected"
+    assert set(others) == {"INFRA_NOT_FREED"}  # its worker, and the launcher where that was there
     wait_for(
         "the pod to go with the kubelet's return",
         lambda: not lab.get("pods", "-n", namespace)["items"],
@@ -215,10 +214,9 @@ def test_kubelet_that_stops_shortly_before_the_tool_ends_well(
             lab.start_kubelet(node)
     assert (record.outcome, record.exit_code) == (RunOutcome.HARDWARE, 0), told_by(record, result)
     assert [(event.node, event.code) for event in record.events] == [(stopped[0], "NODE_NOT_READY")]
-    assert [failure.code for failure in record.failures] == [
-        "HardwareFailureDetected",
-        "INFRA_NOT_FREED",
-    ]
+    first, *others = [failure.code for failure in record.failures]
+    assert first == "HardwareFailureDetected"
+    assert set(others) == {"INFRA_NOT_FREED"}  # its worker, and the launcher where that was there
     wait_for(
         "the pod to go with the kubelet's return",
         lambda: not lab.get("pods", "-n", namespace)["items"],
