@@ -23,7 +23,7 @@ STEP_SECONDS = 75
 END_SECONDS = 660
 """From the submission: deadline, grace of the run step, clean-up and report, on a busy machine."""
 
-_SIGN_SECONDS = 150
+_SIGN_SECONDS = 400
 UNREACHABLE = "value > 100000.0"
 ENDED = {"Succeeded", "Failed", "Error"}
 
