@@ -311,12 +311,8 @@ def _unless_exit(*codes: str) -> RetryStrategy:
         limit=2,
         retry_policy="Always",
         expression=f"lastRetry.exitCode not in [{listed}]",
-        backoff=_backoff(),
+        backoff=m.Backoff(duration="5s", factor=2),
     )
-
-
-def _backoff() -> m.Backoff:
-    return m.Backoff(duration="5s", factor=2)
 
 
 _GPU_LABELS = (
